@@ -1,0 +1,44 @@
+//! Facts about events, for everything else in the outbox toolkit: what they may be called, which schemas are
+//! committed, whether a payload is as its schema says, whether a struct still is. No SQL, no network, no async.
+//!
+//! | feature | brings | needs |
+//! |---|---|---|
+//! | none | [`EventType`] and the rules for its name | `std` only, for the derive macro |
+//! | `registry` | `Registry`: the folder of schemas, safely read; `Fingerprint`: the identity of a schema's meaning | serde, TOML, SHA-256 |
+//! | `validate` | `Validators`: payloads against the newest schemas; includes `registry` | a JSON Schema engine |
+//! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `registry` | git, if there is one |
+
+#[cfg(feature = "drift")]
+pub mod bless;
+#[cfg(feature = "drift")]
+mod compare;
+#[cfg(feature = "registry")]
+mod document;
+#[cfg(feature = "drift")]
+pub mod drift;
+pub mod event_type;
+#[cfg(feature = "registry")]
+pub mod fingerprint;
+#[cfg(feature = "validate")]
+mod formats;
+#[cfg(feature = "registry")]
+pub mod registry;
+mod tense;
+#[cfg(feature = "validate")]
+pub mod validate;
+#[cfg(feature = "validate")]
+mod violation;
+
+#[cfg(feature = "registry")]
+pub use document::SchemaProblem;
+pub use event_type::{
+    EventType, NameError, ShapeError, TenseError, check_shape, check_tense, derive_name, is_well_formed,
+};
+#[cfg(feature = "registry")]
+pub use fingerprint::{Digest, Fingerprint};
+#[cfg(feature = "registry")]
+pub use registry::{Compatibility, Problem, Reason, Registry, RegistryError, SchemaFile, Settings};
+#[cfg(feature = "validate")]
+pub use validate::{
+    CompileError, CompileErrors, CompileProblem, Unreadable, Validators, Verdict, Violation, Violations,
+};
