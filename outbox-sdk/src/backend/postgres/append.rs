@@ -1,0 +1,111 @@
+//! Writing events: values into the append statements.
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Error, PgConnection, Postgres, Row};
+
+use super::statements::Statements;
+use super::time::{PgTimestamp, micros};
+use crate::backend::WriteOrder;
+use crate::envelope::{NewEnvelope, Published};
+
+/// Writes one event.
+pub(super) async fn one(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    event: &NewEnvelope,
+    order: WriteOrder,
+) -> Result<Published, Error> {
+    let statement = match order {
+        WriteOrder::Aggregate if event.aggregate_id.is_some() => &statements.append,
+        WriteOrder::Aggregate | WriteOrder::Unordered => &statements.append_unordered,
+    };
+    let row = statement
+        .query()
+        .bind(event.event_id)
+        .bind(event.tenant_id)
+        .bind(&event.event_type)
+        .bind(schema_version(event)?)
+        .bind(&event.aggregate_type)
+        .bind(&event.aggregate_id)
+        .bind(event.audit_log_id)
+        .bind(event.correlation_id)
+        .bind(event.causation_id)
+        .bind(&event.actor)
+        .bind(&event.traceparent)
+        .bind(&event.tracestate)
+        .bind(&event.payload)
+        .bind(&event.older_payloads)
+        .bind(delay(event))
+        .bind(event.occurred_at.map(PgTimestamp))
+        .fetch_one(conn)
+        .await?;
+    published(&row)
+}
+
+/// Writes all events with one statement.
+pub(super) async fn all(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    events: &[NewEnvelope],
+    order: WriteOrder,
+) -> Result<Vec<Published>, Error> {
+    if events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let statement = match order {
+        WriteOrder::Aggregate => &statements.append_all,
+        WriteOrder::Unordered => &statements.append_all_unordered,
+    };
+    let rows = bind_all(statement.query(), events)?.fetch_all(conn).await?;
+    let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
+    // Ids rise in the order of the events, whatever the order of the answer.
+    answers.sort_unstable_by_key(|answer| answer.id);
+    if answers.iter().map(|answer| answer.event_id).ne(events.iter().map(|event| event.event_id)) {
+        return Err(Error::Protocol(
+            "the event table answered a bulk insert with other rows than were sent; remove the trigger or rule on it"
+                .to_owned(),
+        ));
+    }
+    Ok(answers)
+}
+
+/// One array per column, in the order of the statement's parameters.
+fn bind_all(
+    query: Query<'static, Postgres, PgArguments>,
+    events: &[NewEnvelope],
+) -> Result<Query<'static, Postgres, PgArguments>, Error> {
+    fn column<'e, T>(events: &'e [NewEnvelope], value: impl Fn(&'e NewEnvelope) -> T) -> Vec<T> {
+        events.iter().map(value).collect()
+    }
+    let versions = events.iter().map(schema_version).collect::<Result<Vec<_>, _>>()?;
+    Ok(query
+        .bind(column(events, |event| event.event_id))
+        .bind(column(events, |event| event.tenant_id))
+        .bind(column(events, |event| event.event_type.as_str()))
+        .bind(versions)
+        .bind(column(events, |event| event.aggregate_type.as_str()))
+        .bind(column(events, |event| event.aggregate_id.as_deref()))
+        .bind(column(events, |event| event.audit_log_id))
+        .bind(column(events, |event| event.correlation_id))
+        .bind(column(events, |event| event.causation_id))
+        .bind(column(events, |event| event.actor.as_deref()))
+        .bind(column(events, |event| event.traceparent.as_deref()))
+        .bind(column(events, |event| event.tracestate.as_deref()))
+        .bind(column(events, |event| event.payload.as_str()))
+        .bind(column(events, |event| event.older_payloads.as_deref()))
+        .bind(column(events, delay))
+        .bind(column(events, |event| event.occurred_at.map(PgTimestamp))))
+}
+
+fn schema_version(event: &NewEnvelope) -> Result<i32, Error> {
+    i32::try_from(event.schema_version).map_err(|error| Error::Encode(error.into()))
+}
+
+fn delay(event: &NewEnvelope) -> i64 {
+    event.delay.map_or(0, micros)
+}
+
+fn published(row: &PgRow) -> Result<Published, Error> {
+    Ok(Published { id: row.try_get("id")?, event_id: row.try_get("event_id")? })
+}

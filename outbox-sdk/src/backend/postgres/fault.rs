@@ -1,0 +1,67 @@
+//! What a caller can do about an error, by SQLSTATE and never by text.
+
+use sqlx::Error;
+
+use crate::backend::Fault;
+
+/// Sorts an error.
+pub(super) fn fault(error: &Error) -> Fault {
+    match error {
+        Error::Database(error) => error.code().map_or(Fault::Other, |code| by_sqlstate(&code)),
+        Error::Encode(_) => Fault::Refused,
+        Error::Io(_) | Error::Tls(_) | Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
+            Fault::Connection
+        }
+        _ => Fault::Other,
+    }
+}
+
+fn by_sqlstate(code: &str) -> Fault {
+    match code {
+        "55P03" => Fault::AggregateBusy,
+        "40P01" | "40001" => Fault::Retryable,
+        // Relation, schema, function; column and type, for tables of an older release.
+        "42P01" | "3F000" | "42883" | "42703" | "42704" => Fault::NotMigrated,
+        "25P02" => Fault::TransactionFailed,
+        "23514" | "23502" => Fault::Refused,
+        // Shutdowns and ended sessions, refused log-ins, a full or missing database.
+        "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" | "3D000" => {
+            Fault::Connection
+        }
+        _ => match code.get(..2) {
+            // Values that a type cannot hold; values over a limit (an aggregate id longer than an index entry).
+            Some("22" | "54") => Fault::Refused,
+            Some("08" | "28") => Fault::Connection,
+            _ => Fault::Other,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_state_says_what_to_do() {
+        for (code, fault) in [
+            ("55P03", Fault::AggregateBusy),
+            ("40P01", Fault::Retryable),
+            ("40001", Fault::Retryable),
+            ("42P01", Fault::NotMigrated),
+            ("42883", Fault::NotMigrated),
+            ("25P02", Fault::TransactionFailed),
+            ("23514", Fault::Refused),
+            ("22P05", Fault::Refused),
+            ("54000", Fault::Refused),
+            ("08006", Fault::Connection),
+            ("57P01", Fault::Connection),
+            ("57014", Fault::Other),
+            ("23505", Fault::Other),
+            ("", Fault::Other),
+        ] {
+            assert_eq!(by_sqlstate(code), fault, "{code}");
+        }
+        assert_eq!(fault(&Error::PoolTimedOut), Fault::Connection);
+        assert_eq!(fault(&Error::RowNotFound), Fault::Other);
+    }
+}

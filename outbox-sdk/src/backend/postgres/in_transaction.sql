@@ -1,0 +1,3 @@
+-- A savepoint needs a transaction, and this one leaves nothing behind.
+SAVEPOINT outbox_probe;
+RELEASE SAVEPOINT outbox_probe;

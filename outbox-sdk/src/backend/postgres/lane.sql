@@ -1,0 +1,14 @@
+-- A page of one aggregate's events by index. Delayed events are lanes of their own.
+WITH picked AS MATERIALIZED (
+    SELECT *
+    FROM {schema}.event
+    WHERE aggregate_type = $7
+        AND aggregate_id = $8
+        AND tenant_id IS NOT DISTINCT FROM $6
+        AND id BETWEEN $4 AND $5
+        AND available_at <= created_at
+    ORDER BY id
+    LIMIT $1
+),
+{page}
+SELECT clock_timestamp() AS read_at, page.* FROM page ORDER BY id

@@ -1,0 +1,209 @@
+//! PostgreSQL 14 and newer.
+//!
+//! Statements run prepared, and none depends on a setting of the session: a transaction names its isolation level, and
+//! every name carries its schema. So a pooler that hands the session on between transactions does no harm.
+
+mod append;
+mod fault;
+mod read;
+mod register;
+mod settle;
+mod statements;
+mod time;
+
+use sqlx::error::DatabaseError;
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, Error, PgConnection, PgPool, Postgres, Row, Transaction};
+use uuid::Uuid;
+
+use super::{
+    Backend, Batch, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Holders, LaneEntry,
+    LanePage, LaneRead, Read, Registered, Registration, Settled, Settlement, WriteOrder,
+};
+use crate::envelope::{NewEnvelope, Published};
+use crate::progress::Progress;
+use crate::tables::Tables;
+
+pub(crate) use statements::Statements;
+
+/// Later statements of a transaction must see what was committed while the first one waited for its lock.
+const READ_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// SQLSTATEs that answer whether a transaction is open.
+const NO_TRANSACTION: &str = "25P01";
+const FAILED_TRANSACTION: &str = "25P02";
+
+impl Backend for Postgres {
+    const CONCURRENT_WRITERS: bool = true;
+
+    async fn append(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        event: &NewEnvelope,
+        order: WriteOrder,
+    ) -> Result<Published, Error> {
+        append::one(conn, tables.postgres(), event, order).await
+    }
+
+    async fn append_all(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        events: &[NewEnvelope],
+        order: WriteOrder,
+    ) -> Result<Vec<Published>, Error> {
+        append::all(conn, tables.postgres(), events, order).await
+    }
+
+    async fn in_transaction(conn: &mut PgConnection) -> Result<bool, Error> {
+        if conn.is_in_transaction() {
+            return Ok(true);
+        }
+        // The driver knows only what it began itself.
+        match sqlx::raw_sql(include_str!("in_transaction.sql")).execute(conn).await {
+            Ok(_) => Ok(true),
+            Err(error) => match error.as_database_error().and_then(DatabaseError::code).as_deref() {
+                Some(NO_TRANSACTION) => Ok(false),
+                Some(FAILED_TRANSACTION) => Ok(true),
+                _ => Err(error),
+            },
+        }
+    }
+
+    async fn begin_write(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
+        pool.begin().await
+    }
+
+    async fn ensure_usable(conn: &mut PgConnection) -> Result<(), Error> {
+        sqlx::query(include_str!("ensure_usable.sql")).execute(conn).await.map(drop)
+    }
+
+    async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
+        let channel = tables.postgres().channel();
+        sqlx::query(include_str!("notify.sql")).bind(channel).execute(conn).await.map(drop)
+    }
+
+    fn fault(error: &Error) -> Fault {
+        fault::fault(error)
+    }
+
+    async fn holders(conn: &mut PgConnection, tables: &Tables) -> Result<Holders, Error> {
+        read::holders(conn, tables.postgres()).await
+    }
+
+    async fn read(conn: &mut PgConnection, tables: &Tables, read: &Read<'_>) -> Result<Batch, Error> {
+        read::batch(conn, tables.postgres(), read).await
+    }
+
+    async fn read_lane(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        read: &LaneRead<'_>,
+    ) -> Result<LanePage, Error> {
+        read::lane(conn, tables.postgres(), read).await
+    }
+
+    async fn lane_ids(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        read: &LaneRead<'_>,
+    ) -> Result<Vec<LaneEntry>, Error> {
+        read::lane_ids(conn, tables.postgres(), read).await
+    }
+
+    async fn register(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumers: &[Registration],
+    ) -> Result<Vec<Registered>, Error> {
+        register::register(conn, tables.postgres(), consumers).await
+    }
+
+    async fn claim(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        claim: &ClaimRequest<'_>,
+    ) -> Result<Option<Claimed>, Error> {
+        settle::claim(conn, tables.postgres(), claim).await
+    }
+
+    async fn settle(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        settlement: &Settlement<'_>,
+    ) -> Result<Settled, Error> {
+        settle::settle(conn, tables.postgres(), settlement).await
+    }
+
+    async fn due_stalls(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        lanes: &[String],
+    ) -> Result<Vec<DueStall>, Error> {
+        settle::due_stalls(conn, tables.postgres(), consumer, lanes).await
+    }
+
+    async fn inbox_insert(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<bool, Error> {
+        let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id);
+        Ok(insert.execute(conn).await?.rows_affected() == 1)
+    }
+
+    async fn consumers(conn: &mut PgConnection, tables: &Tables) -> Result<Vec<ConsumerRow>, Error> {
+        let rows = tables.postgres().consumers.query().fetch_all(conn).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(ConsumerRow {
+                    name: row.try_get("name")?,
+                    slot: row.try_get("slot")?,
+                    owner: row.try_get("owner")?,
+                    settled: progress(row, "settled")?,
+                    stalled_lanes: row.try_get::<i64, _>("stalled_lanes")?.unsigned_abs(),
+                    dead_letters: row.try_get::<i64, _>("dead_letters")?.unsigned_abs(),
+                })
+            })
+            .collect()
+    }
+
+    async fn dead_letters(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>, Error> {
+        let query = tables.postgres().dead_letters.query().bind(consumer).bind(i64::from(limit));
+        let rows = query.fetch_all(conn).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(DeadLetter {
+                    consumer: row.try_get("consumer")?,
+                    event_id: row.try_get("event_id")?,
+                    reason: row.try_get("reason")?,
+                    attempts: count(row.try_get("attempts")?),
+                    last_error: row.try_get("last_error")?,
+                    state: row.try_get("state")?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// A set of ids from its text.
+fn progress(row: &PgRow, column: &str) -> Result<Progress, Error> {
+    let text: &str = row.try_get(column)?;
+    Progress::from_multirange(text).map_err(|error| Error::Decode(error.into()))
+}
+
+/// A number that the table keeps at zero or above.
+fn count(number: i32) -> u32 {
+    u32::try_from(number).unwrap_or(0)
+}
+
+/// The same number for the table, which holds no larger one.
+fn signed(number: u32) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,30 @@
+-- The lowest $1 rows of the open gaps ($5, $6) and above the high-water mark ($4), merged by id: one statement, so one
+-- snapshot. The limit stands in each branch, for the cost, and around both, for the order.
+WITH picked AS MATERIALIZED (
+    SELECT * FROM (
+        (
+            SELECT filled.*
+            FROM unnest($5::bigint[], $6::bigint[]) AS gap (from_id, until_id),
+                LATERAL (
+                    SELECT * FROM {schema}.event WHERE id >= gap.from_id AND id < gap.until_id ORDER BY id LIMIT $1
+                ) AS filled
+            ORDER BY id
+            LIMIT $1
+        )
+        UNION ALL
+        (SELECT * FROM {schema}.event WHERE id > $4 ORDER BY id LIMIT $1)
+    ) AS merged
+    ORDER BY id
+    LIMIT $1
+),
+{page}
+SELECT server.*, page.*
+FROM
+    (
+        SELECT
+            NOT pg_is_in_recovery() AS on_primary,
+            clock_timestamp() AS read_at,
+            (SELECT event_id FROM {schema}.event WHERE id = $4) AS anchor
+    ) AS server
+    LEFT JOIN page ON true
+ORDER BY page.id

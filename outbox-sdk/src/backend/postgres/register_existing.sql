@@ -1,0 +1,1 @@
+UPDATE {schema}.consumer SET config = $2::jsonb WHERE name = $1

@@ -1,0 +1,223 @@
+//! Progress of an owner: claiming a slot, and every write after that.
+
+use std::time::Duration;
+
+use sqlx::postgres::{PgArguments, PgRow};
+use sqlx::query::Query;
+use sqlx::{Connection, Error, PgConnection, Postgres, Row};
+
+use super::statements::{Statement, Statements};
+use super::time::{PgTimestamp, micros};
+use super::{READ_COMMITTED, count, progress, signed};
+use crate::backend::{
+    Checks, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement, Stall,
+    StallRow,
+};
+
+/// Takes the lease of a free slot.
+pub(super) async fn claim(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    claim: &ClaimRequest<'_>,
+) -> Result<Option<Claimed>, Error> {
+    let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let row = statements
+        .claim
+        .query()
+        .bind(claim.consumer)
+        .bind(claim.slot)
+        .bind(claim.owner)
+        .bind(micros(claim.lease))
+        .fetch_optional(&mut *tx)
+        .await?;
+    let Some(row) = row else {
+        tx.rollback().await?;
+        return Ok(None);
+    };
+    let stalls = statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?;
+    let checks = statements.checks.query().fetch_one(&mut *tx).await?;
+    let claimed = Claimed {
+        fence: fence(&row)?,
+        settled: progress(&row, "settled")?,
+        void: progress(&row, "void")?,
+        paused_for: paused_for(&row)?,
+        attempts: count(row.try_get("attempts")?),
+        clean: row.try_get("clean")?,
+        stalls: stalls.iter().map(stall_row).collect::<Result<_, _>>()?,
+        checks: Checks {
+            sequence_uncached: checks.try_get("sequence_uncached")?,
+            last_id: checks.try_get("last_id")?,
+            sees_all_rows: checks.try_get("sees_all_rows")?,
+            primary: checks.try_get("on_primary")?,
+        },
+    };
+    tx.commit().await?;
+    Ok(Some(claimed))
+}
+
+/// Writes everything of the settlement, or nothing.
+pub(super) async fn settle(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    settlement: &Settlement<'_>,
+) -> Result<Settled, Error> {
+    if settlement.stalls.is_empty() && settlement.resumed.is_empty() && settlement.dead.is_empty() {
+        // The fenced update is all there is to write: the statement is the transaction.
+        return fenced_update(conn, statements, settlement).await;
+    }
+    let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let settled = fenced_update(&mut tx, statements, settlement).await?;
+    if let Settled::Refused { .. } = settled {
+        tx.rollback().await?;
+        return Ok(settled);
+    }
+    let consumer = settlement.consumer;
+    if !settlement.resumed.is_empty() {
+        statements.stall_delete.query().bind(consumer).bind(settlement.resumed).execute(&mut *tx).await?;
+    }
+    if !settlement.stalls.is_empty() {
+        bind_stalls(&statements.stall_upsert, consumer, settlement.stalls).execute(&mut *tx).await?;
+    }
+    if !settlement.dead.is_empty() {
+        bind_dead(&statements.dead_letter_upsert, consumer, settlement.dead).execute(&mut *tx).await?;
+    }
+    tx.commit().await?;
+    Ok(settled)
+}
+
+/// Which of the named lanes are due.
+pub(super) async fn due_stalls(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    consumer: &str,
+    lanes: &[String],
+) -> Result<Vec<DueStall>, Error> {
+    let rows = statements.due_stalls.query().bind(consumer).bind(lanes).fetch_all(conn).await?;
+    rows.iter()
+        .map(|row| {
+            let available_at: PgTimestamp = row.try_get("available_at")?;
+            Ok(DueStall { lane: row.try_get("lane")?, due_in: available_at.after(row.try_get("read_at")?) })
+        })
+        .collect()
+}
+
+/// By place, then by identity alone; then the row that neither matched.
+async fn fenced_update(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    settlement: &Settlement<'_>,
+) -> Result<Settled, Error> {
+    let mut row = None;
+    if !settlement.fence.ctid.is_empty() {
+        let query = bind_settlement(&statements.settle, settlement).bind(&settlement.fence.ctid);
+        row = query.fetch_optional(&mut *conn).await?;
+    }
+    if row.is_none() {
+        row = bind_settlement(&statements.settle_moved, settlement).fetch_optional(&mut *conn).await?;
+    }
+    if let Some(row) = row {
+        let (paused_for, wanted) = (paused_for(&row)?, row.try_get("wanted")?);
+        return Ok(Settled::Done { fence: fence(&row)?, paused_for, wanted });
+    }
+    let now = statements
+        .settle_refused
+        .query()
+        .bind(settlement.consumer)
+        .bind(settlement.slot)
+        .bind(settlement.anchor.map(|(id, _)| id))
+        .bind(settlement.anchor.map(|(_, event_id)| event_id))
+        .fetch_optional(conn)
+        .await?;
+    let refusal = |row: &PgRow| Ok(Refusal { fence: fence(row)?, anchored: row.try_get("anchored")? });
+    now.as_ref().map(refusal).transpose().map(|now| Settled::Refused { now })
+}
+
+fn bind_settlement(
+    statement: &Statement,
+    settlement: &Settlement<'_>,
+) -> Query<'static, Postgres, PgArguments> {
+    let pause = settlement.pause;
+    statement
+        .query()
+        .bind(settlement.consumer)
+        .bind(settlement.slot)
+        .bind(settlement.fence.epoch)
+        .bind(settlement.fence.rev)
+        .bind(settlement.anchor.map(|(id, _)| id))
+        .bind(settlement.anchor.map(|(_, event_id)| event_id))
+        .bind(settlement.settled.to_multirange())
+        .bind(settlement.void.to_multirange())
+        .bind(micros(settlement.lease))
+        .bind(pause.map(|pause| micros(pause.length)))
+        .bind(pause.map(|pause| signed(pause.attempts)))
+        .bind(pause.and_then(|pause| pause.reason))
+        .bind(settlement.release)
+}
+
+fn bind_stalls(
+    statement: &Statement,
+    consumer: &str,
+    stalls: &[Stall],
+) -> Query<'static, Postgres, PgArguments> {
+    fn column<'s, T>(stalls: &'s [Stall], value: impl Fn(&'s Stall) -> T) -> Vec<T> {
+        stalls.iter().map(value).collect()
+    }
+    let delay = |stall: &Stall| match stall.due {
+        Due::In(length) => Some(micros(length)),
+        Due::AtAvailable | Due::Unchanged => None,
+    };
+    statement
+        .query()
+        .bind(consumer)
+        .bind(column(stalls, |stall| stall.lane.as_str()))
+        .bind(column(stalls, |stall| stall.head_id))
+        .bind(column(stalls, |stall| signed(stall.attempts)))
+        .bind(column(stalls, delay))
+        .bind(column(stalls, |stall| stall.due == Due::AtAvailable))
+        .bind(column(stalls, |stall| stall.blocked))
+        .bind(column(stalls, |stall| stall.single))
+        .bind(column(stalls, |stall| stall.schema_missing))
+        .bind(column(stalls, |stall| stall.last_error.as_deref()))
+}
+
+fn bind_dead(
+    statement: &Statement,
+    consumer: &str,
+    dead: &[NewDeadLetter],
+) -> Query<'static, Postgres, PgArguments> {
+    fn column<'d, T>(dead: &'d [NewDeadLetter], value: impl Fn(&'d NewDeadLetter) -> T) -> Vec<T> {
+        dead.iter().map(value).collect()
+    }
+    statement
+        .query()
+        .bind(consumer)
+        .bind(column(dead, |letter| letter.event_id))
+        .bind(column(dead, |letter| letter.reason.as_str()))
+        .bind(column(dead, |letter| signed(letter.attempts)))
+        .bind(column(dead, |letter| signed(letter.max_attempts)))
+        .bind(column(dead, |letter| letter.last_error.as_str()))
+}
+
+fn fence(row: &PgRow) -> Result<Fence, Error> {
+    Ok(Fence { epoch: row.try_get("epoch")?, rev: row.try_get("rev")?, ctid: row.try_get("ctid")? })
+}
+
+fn paused_for(row: &PgRow) -> Result<Option<Duration>, Error> {
+    let until: Option<PgTimestamp> = row.try_get("paused_until")?;
+    let now = row.try_get("read_at")?;
+    Ok(until.map(|until| until.after(now)).filter(|length| !length.is_zero()))
+}
+
+fn stall_row(row: &PgRow) -> Result<StallRow, Error> {
+    let now: PgTimestamp = row.try_get("read_at")?;
+    let missing_since: Option<PgTimestamp> = row.try_get("missing_since")?;
+    Ok(StallRow {
+        lane: row.try_get("lane")?,
+        head_id: row.try_get("head_id")?,
+        attempts: count(row.try_get("attempts")?),
+        due_in: row.try_get::<PgTimestamp, _>("available_at")?.after(now),
+        blocked: row.try_get("blocked")?,
+        single: row.try_get("single")?,
+        schema_missing_for: missing_since.map(|since| now.after(since)),
+    })
+}

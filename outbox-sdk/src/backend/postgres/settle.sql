@@ -1,0 +1,27 @@
+-- The fence: the first statement of every transaction that writes progress. With the row's place (its ctid) it finds
+-- the row at once although a held snapshot keeps its dead versions; without, it finds a row that somebody else has
+-- moved (an operator's pause). Identity is asked in both: another row may lie at that place by now. The anchor
+-- ($5, $6) is the row at the owner's high-water mark: a server that lost commits lacks it.
+UPDATE {schema}.consumer
+SET settled = $7::int8multirange,
+    void = $8::int8multirange,
+    rev = rev + 1,
+    lease_until = CASE WHEN NOT $13 THEN clock_timestamp() + $9::bigint * interval '1 microsecond' END,
+    owner = CASE WHEN NOT $13 THEN owner END,
+    wanted = CASE WHEN NOT $13 THEN wanted END,
+    paused_until = CASE
+        WHEN $10::bigint IS NULL THEN paused_until
+        WHEN $10::bigint > 0 THEN clock_timestamp() + $10::bigint * interval '1 microsecond'
+    END,
+    attempts = CASE WHEN $10::bigint IS NULL THEN attempts ELSE $11 END,
+    pause_reason = CASE WHEN $10::bigint IS NULL THEN pause_reason ELSE $12 END
+WHERE {place} name = $1
+    AND slot = $2
+    AND epoch = $3
+    AND rev = $4
+    AND (
+        $5::bigint IS NULL
+        OR settled @> $5::bigint
+        OR EXISTS (SELECT FROM {schema}.event WHERE id = $5::bigint AND event_id = $6)
+    )
+RETURNING ctid::text AS ctid, epoch, rev, paused_until, wanted IS NOT NULL AS wanted, clock_timestamp() AS read_at

@@ -1,0 +1,158 @@
+//! The statements' texts, rendered once for a schema.
+
+use std::sync::Arc;
+
+use sqlx::postgres::PgArguments;
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres};
+
+/// The advisory locks' first key: which outbox lock it is. The second is the aggregate's bucket, or the schema.
+const LANE_LOCK: &str = "1870099554";
+const ADMIN_LOCK: &str = "1870099555";
+
+/// The longest name of a channel, as of anything in PostgreSQL.
+const MAX_NAME: usize = 63;
+
+/// Declares one field per `.sql` file of this folder, so that a statement's name is written once.
+macro_rules! statements {
+    ($($name:ident)+) => {
+        /// Every statement's text, with the schema's name quoted in it.
+        pub(crate) struct Statements {
+            channel: String,
+            schema: String,
+            pub(super) settle_moved: Statement,
+            $(pub(super) $name: Statement,)+
+        }
+
+        impl Statements {
+            /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters.
+            pub(crate) fn render(schema: &str) -> Self {
+                let renderer = Renderer::new(schema);
+                Self {
+                    channel: channel(schema),
+                    schema: schema.to_owned(),
+                    settle_moved: renderer.statement(&include_str!("settle.sql").replace("{place}", "")),
+                    $($name: renderer.statement(include_str!(concat!(stringify!($name), ".sql"))),)+
+                }
+            }
+        }
+    };
+}
+
+statements! {
+    append append_unordered append_all append_all_unordered
+    holders read lane lane_single lane_ids
+    admin_lock register_any register_existing register_stored register
+    claim stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
+    inbox_insert
+    consumers dead_letters
+}
+
+impl Statements {
+    /// The channel on which relays listen for commits.
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// The schema's name, unquoted.
+    pub(super) fn schema(&self) -> &str {
+        &self.schema
+    }
+}
+
+/// A rendered text. Only [`Renderer`] makes one, from a file of this folder.
+pub(super) struct Statement(Arc<str>);
+
+impl Statement {
+    /// The statement, ready for its values.
+    pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
+        // Safe: a text of this folder, in which the schema's name is the only part that varies, quoted by `Renderer`.
+        sqlx::query(AssertSqlSafe(Arc::clone(&self.0)))
+    }
+}
+
+/// Puts names for placeholders.
+struct Renderer {
+    schema: String,
+}
+
+impl Renderer {
+    fn new(schema: &str) -> Self {
+        Self { schema: format!("\"{}\"", schema.replace('"', "\"\"")) }
+    }
+
+    fn statement(&self, text: &str) -> Statement {
+        Statement(self.render(text).into())
+    }
+
+    /// In one pass, so that a schema's name which looks like a placeholder stays a name.
+    fn render(&self, text: &str) -> String {
+        let mut rendered = String::with_capacity(text.len() + 256);
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            rendered.push_str(before);
+            let (name, behind) = after.split_once('}').unwrap_or(("", after));
+            rest = behind;
+            match name {
+                "schema" => rendered.push_str(&self.schema),
+                "event" | "event_id_seq" | "epoch" => rendered.push_str(&self.literal(name)),
+                "page" => rendered.push_str(include_str!("page.sql").trim_end()),
+                "place" => rendered.push_str("ctid = $14::tid AND"),
+                "lane_lock" => rendered.push_str(LANE_LOCK),
+                "admin_lock" => rendered.push_str(ADMIN_LOCK),
+                _ => {
+                    rendered.push('{');
+                    rest = after;
+                }
+            }
+        }
+        rendered.push_str(rest);
+        rendered
+    }
+
+    /// The name of an object of the schema as a string literal, to be cast to `regclass`. The E form reads a backslash
+    /// in the same way whatever `standard_conforming_strings` says.
+    fn literal(&self, object: &str) -> String {
+        let name = format!("{}.{object}", self.schema);
+        format!("E'{}'", name.replace('\\', "\\\\").replace('\'', "''"))
+    }
+}
+
+/// `<schema>_event`. A schema's name too long for that is cut; then two outboxes may share a channel, and their relays
+/// wake each other, which costs a read and no more.
+fn channel(schema: &str) -> String {
+    const SUFFIX: &str = "_event";
+    let length = schema.floor_char_boundary(MAX_NAME - SUFFIX.len());
+    format!("{}{SUFFIX}", &schema[..length])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_quoted_wherever_they_stand() {
+        let renderer = Renderer::new(r#"a'b\c"d{schema}"#);
+        assert_eq!(renderer.render("{schema}.event '{}' {"), r#""a'b\c""d{schema}".event '{}' {"#);
+        assert_eq!(renderer.render("{event}::regclass"), r#"E'"a''b\\c""d{schema}".event'::regclass"#);
+    }
+
+    #[test]
+    fn no_placeholder_is_left() {
+        let statements = Statements::render("outbox");
+        for statement in [&statements.settle, &statements.settle_moved, &statements.read, &statements.append]
+        {
+            assert!(!statement.0.replace("'{}'", "").contains('{'), "{}", statement.0);
+        }
+        assert!(statements.settle.0.contains("ctid = $14"));
+        assert!(!statements.settle_moved.0.contains("$14"));
+    }
+
+    #[test]
+    fn a_channel_is_a_name_that_the_server_takes() {
+        assert_eq!(channel("outbox"), "outbox_event");
+        assert_eq!(channel(&"x".repeat(63)).len(), 63);
+        let cut = channel(&"ä".repeat(31));
+        assert!(cut.len() <= 63 && cut.ends_with("ä_event"), "{cut}");
+    }
+}

@@ -1,0 +1,11 @@
+UPDATE outbox_consumer
+SET owner = ?3,
+    lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?4,
+    epoch = ?5,
+    rev = rev + 1,
+    wanted = NULL
+WHERE name = ?1 AND slot = ?2
+  AND (owner IS NULL OR lease_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+RETURNING
+    epoch, rev, settled, void, attempts,
+    paused_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS paused_for

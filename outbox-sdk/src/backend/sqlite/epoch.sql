@@ -1,0 +1,1 @@
+UPDATE outbox_epoch SET value = value + 1 RETURNING value

@@ -1,0 +1,502 @@
+//! SQLite: one writer at a time, so ids become visible in order and there is nobody to wait for.
+//!
+//! Every transaction of its own begins with `BEGIN IMMEDIATE`: the write lock is taken before anything is looked at.
+
+mod rolled_back;
+mod rows;
+
+use std::time::Duration;
+
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{
+    Connection as _, Error, Pool, Row as _, SqlSafeStr as _, Sqlite, Transaction, query, query_scalar,
+};
+use uuid::Uuid;
+
+use self::rolled_back::RolledBack;
+use self::rows::{
+    DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, progress, published,
+    stored_event, uuid,
+};
+use crate::backend::{
+    Backend, Batch, Checks, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Fence, Holders,
+    LaneEntry, LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow,
+    Start, WriteOrder,
+};
+use crate::envelope::{NewEnvelope, Published, Timestamp};
+use crate::lane::Lane;
+use crate::progress::Progress;
+use crate::tables::Tables;
+
+const APPEND: &str = include_str!("append.sql");
+const APPEND_ALL: &str = include_str!("append_all.sql");
+const READ: &str = include_str!("read.sql");
+const LANE: &str = include_str!("lane.sql");
+const LANE_IDS: &str = include_str!("lane_ids.sql");
+const REGISTER_ANY: &str = include_str!("register_any.sql");
+const REGISTER_EXISTING: &str = include_str!("register_existing.sql");
+const REGISTER_STORED: &str = include_str!("register_stored.sql");
+const REGISTER_START: &str = include_str!("register_start.sql");
+const REGISTER: &str = include_str!("register.sql");
+const EPOCH: &str = include_str!("epoch.sql");
+const CLAIMABLE: &str = include_str!("claimable.sql");
+const CLAIM: &str = include_str!("claim.sql");
+const STALLS: &str = include_str!("stalls.sql");
+const CHECKS: &str = include_str!("checks.sql");
+const SETTLE: &str = include_str!("settle.sql");
+const SETTLE_REFUSED: &str = include_str!("settle_refused.sql");
+const STALL_DELETE: &str = include_str!("stall_delete.sql");
+const STALL_UPSERT: &str = include_str!("stall_upsert.sql");
+const DEAD_LETTER_UPSERT: &str = include_str!("dead_letter_upsert.sql");
+const DUE_STALLS: &str = include_str!("due_stalls.sql");
+const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
+const CONSUMERS: &str = include_str!("consumers.sql");
+const DEAD_LETTERS: &str = include_str!("dead_letters.sql");
+
+const BEGIN: &str = "BEGIN IMMEDIATE";
+
+impl Backend for Sqlite {
+    const CONCURRENT_WRITERS: bool = false;
+
+    async fn append(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        event: &NewEnvelope,
+        _: WriteOrder,
+    ) -> Result<Published, Error> {
+        let insert = query(APPEND)
+            .bind(uuid(event.event_id))
+            .bind(&event.event_type)
+            .bind(event.schema_version)
+            .bind(&event.aggregate_type)
+            .bind(event.aggregate_id.as_deref())
+            .bind(event.tenant_id.map(uuid))
+            .bind(event.correlation_id.map(uuid))
+            .bind(event.causation_id.map(uuid))
+            .bind(event.actor.as_deref())
+            .bind(event.audit_log_id)
+            .bind(event.traceparent.as_deref())
+            .bind(event.tracestate.as_deref())
+            .bind(&event.payload)
+            .bind(event.older_payloads.as_deref())
+            .bind(event.delay.map_or(0, micros))
+            .bind(event.occurred_at.map(Timestamp::micros));
+        published(&written(conn, insert).await?.ok_or(Error::RowNotFound)?)
+    }
+
+    async fn append_all(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        events: &[NewEnvelope],
+        _: WriteOrder,
+    ) -> Result<Vec<Published>, Error> {
+        let list = json(events.iter().map(EventParam::new))?;
+        let rows = query(APPEND_ALL).bind(list).fetch_all(conn).await?;
+        let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
+        answers.sort_unstable_by_key(|answer| answer.id);
+        Ok(answers)
+    }
+
+    async fn in_transaction(conn: &mut SqliteConnection) -> Result<bool, Error> {
+        if conn.is_in_transaction() {
+            return still_open(conn).await;
+        }
+        match conn.begin().await {
+            Ok(probe) => probe.rollback().await.map(|()| false),
+            Err(Error::Database(_)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn begin_write(pool: &Pool<Sqlite>) -> Result<Transaction<'static, Sqlite>, Error> {
+        loop {
+            let conn = pool.acquire().await?;
+            if conn.is_in_transaction() {
+                // SQLite ended a transaction by itself and sqlx still counts it: such a connection can begin no other.
+                conn.close().await?;
+                continue;
+            }
+            return Transaction::begin(conn, Some(BEGIN.into_sql_str())).await;
+        }
+    }
+
+    async fn ensure_usable(conn: &mut SqliteConnection) -> Result<(), Error> {
+        if still_open(conn).await? { Ok(()) } else { Err(Error::Database(Box::new(RolledBack))) }
+    }
+
+    async fn notify(_: &mut SqliteConnection, _: &Tables) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn fault(error: &Error) -> Fault {
+        match error {
+            Error::Database(error) if error.try_downcast_ref::<RolledBack>().is_some() => {
+                Fault::TransactionFailed
+            }
+            // The low byte of an extended result code is the result code.
+            Error::Database(error) => {
+                match error.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+                    Some(5 | 6) => Fault::DatabaseBusy,
+                    Some(14) => Fault::Connection,
+                    Some(19) => Fault::Refused,
+                    _ => Fault::Other,
+                }
+            }
+            Error::Io(_) | Error::PoolTimedOut | Error::PoolClosed | Error::WorkerCrashed => {
+                Fault::Connection
+            }
+            _ => Fault::Other,
+        }
+    }
+
+    async fn holders(_: &mut SqliteConnection, _: &Tables) -> Result<Holders, Error> {
+        Ok(Holders { transactions: Vec::new(), prepared: false, primary: true })
+    }
+
+    async fn read(conn: &mut SqliteConnection, _: &Tables, read: &Read<'_>) -> Result<Batch, Error> {
+        let rows = query(READ)
+            .bind(read.above)
+            .bind(json(read.gaps)?)
+            .bind(read.limit)
+            .bind(bytes(read.max_bytes))
+            .bind(bytes(read.max_payload_bytes))
+            .fetch_all(conn)
+            .await?;
+        let mut batch = Batch { primary: true, ..Batch::default() };
+        let Some(first) = rows.first() else { return Ok(batch) };
+        // An anchor that is no UUID is not the row that the owner read.
+        batch.anchor =
+            first.try_get::<Option<String>, _>("anchor")?.and_then(|text| Uuid::parse_str(&text).ok());
+        if first.try_get::<Option<i64>, _>("id")?.is_some() {
+            batch.events = rows.iter().map(stored_event).collect::<Result<_, _>>()?;
+            batch.full = is_full(first, batch.events.len(), read.limit)?;
+        }
+        Ok(batch)
+    }
+
+    async fn read_lane(
+        conn: &mut SqliteConnection,
+        tables: &Tables,
+        read: &LaneRead<'_>,
+    ) -> Result<LanePage, Error> {
+        let key = match read.lane {
+            Lane::Single(id) if (read.from..=read.through).contains(id) => {
+                let gaps = [(*id, id.saturating_add(1))];
+                let single = Read {
+                    gaps: &gaps,
+                    above: i64::MAX,
+                    limit: 1,
+                    max_bytes: read.max_bytes,
+                    max_payload_bytes: read.max_payload_bytes,
+                };
+                let events = Self::read(conn, tables, &single).await?.events;
+                return Ok(LanePage { events, full: false });
+            }
+            Lane::Single(_) => return Ok(LanePage::default()),
+            Lane::Aggregate(key) => key,
+        };
+        let rows = query(LANE)
+            .bind(key.tenant_id.map(uuid))
+            .bind(&key.aggregate_type)
+            .bind(&key.aggregate_id)
+            .bind(read.from)
+            .bind(read.through)
+            .bind(read.limit)
+            .bind(bytes(read.max_bytes))
+            .bind(bytes(read.max_payload_bytes))
+            .fetch_all(conn)
+            .await?;
+        let Some(first) = rows.first() else { return Ok(LanePage::default()) };
+        let full = is_full(first, rows.len(), read.limit)?;
+        Ok(LanePage { events: rows.iter().map(stored_event).collect::<Result<_, _>>()?, full })
+    }
+
+    async fn lane_ids(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        read: &LaneRead<'_>,
+    ) -> Result<Vec<LaneEntry>, Error> {
+        // Nothing can overtake an event that is a lane of its own.
+        let Lane::Aggregate(key) = read.lane else { return Ok(Vec::new()) };
+        let rows = query(LANE_IDS)
+            .bind(key.tenant_id.map(uuid))
+            .bind(&key.aggregate_type)
+            .bind(&key.aggregate_id)
+            .bind(read.from)
+            .bind(read.through)
+            .bind(read.limit)
+            .fetch_all(conn)
+            .await?;
+        let entry = |row: &SqliteRow| {
+            Ok(LaneEntry {
+                id: row.try_get("id")?,
+                event_type: row.try_get("event_type")?,
+                schema_version: row.try_get("schema_version")?,
+            })
+        };
+        rows.iter().map(entry).collect()
+    }
+
+    async fn register(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumers: &[Registration],
+    ) -> Result<Vec<Registered>, Error> {
+        let mut tx = conn.begin_with(BEGIN).await?;
+        let others: bool = query_scalar(REGISTER_ANY).fetch_one(&mut *tx).await?;
+        let mut answers = Vec::with_capacity(consumers.len());
+        for consumer in consumers {
+            answers.push(register_one(&mut tx, consumer, others).await?);
+        }
+        if answers.iter().any(|answer| matches!(answer, Registered::StartNeeded { .. })) {
+            tx.rollback().await?;
+        } else {
+            tx.commit().await?;
+        }
+        Ok(answers)
+    }
+
+    async fn claim(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        claim: &ClaimRequest<'_>,
+    ) -> Result<Option<Claimed>, Error> {
+        let mut tx = conn.begin_with(BEGIN).await?;
+        let free = query_scalar(CLAIMABLE).bind(claim.consumer).bind(claim.slot);
+        let Some(clean) = free.fetch_optional(&mut *tx).await? else {
+            tx.rollback().await?;
+            return Ok(None);
+        };
+        let epoch: i64 = query_scalar(EPOCH).fetch_one(&mut *tx).await?;
+        let row = query(CLAIM)
+            .bind(claim.consumer)
+            .bind(claim.slot)
+            .bind(claim.owner)
+            .bind(micros(claim.lease))
+            .bind(epoch)
+            .fetch_one(&mut *tx)
+            .await?;
+        let stalls = query(STALLS).bind(claim.consumer).fetch_all(&mut *tx).await?;
+        let last_id = query_scalar(CHECKS).fetch_one(&mut *tx).await?;
+        let claimed = Claimed {
+            fence: fence(&row)?,
+            settled: progress(&row, "settled")?,
+            void: progress(&row, "void")?,
+            paused_for: paused_for(&row)?,
+            attempts: row.try_get("attempts")?,
+            clean,
+            stalls: stalls.iter().map(stall_row).collect::<Result<_, _>>()?,
+            checks: Checks { sequence_uncached: true, last_id, sees_all_rows: true, primary: true },
+        };
+        tx.commit().await?;
+        Ok(Some(claimed))
+    }
+
+    async fn settle(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        settlement: &Settlement<'_>,
+    ) -> Result<Settled, Error> {
+        if settlement.stalls.is_empty() && settlement.resumed.is_empty() && settlement.dead.is_empty() {
+            return settle_row(conn, settlement).await;
+        }
+        let mut tx = conn.begin_with(BEGIN).await?;
+        let settled = settle_row(&mut tx, settlement).await?;
+        if matches!(settled, Settled::Refused { .. }) {
+            tx.rollback().await?;
+            return Ok(settled);
+        }
+        let consumer = settlement.consumer;
+        if !settlement.resumed.is_empty() {
+            query(STALL_DELETE).bind(consumer).bind(json(settlement.resumed)?).execute(&mut *tx).await?;
+        }
+        if !settlement.stalls.is_empty() {
+            let stalls = json(settlement.stalls.iter().map(StallParam::new))?;
+            query(STALL_UPSERT).bind(consumer).bind(stalls).execute(&mut *tx).await?;
+        }
+        if !settlement.dead.is_empty() {
+            let dead = json(settlement.dead.iter().map(DeadLetterParam::new))?;
+            query(DEAD_LETTER_UPSERT).bind(consumer).bind(dead).execute(&mut *tx).await?;
+        }
+        tx.commit().await?;
+        Ok(settled)
+    }
+
+    async fn due_stalls(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        lanes: &[String],
+    ) -> Result<Vec<DueStall>, Error> {
+        let rows = query(DUE_STALLS).bind(consumer).bind(json(lanes)?).fetch_all(conn).await?;
+        let due = |row: &SqliteRow| {
+            Ok(DueStall { lane: row.try_get("lane")?, due_in: duration(row.try_get("due_in")?) })
+        };
+        rows.iter().map(due).collect()
+    }
+
+    async fn inbox_insert(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<bool, Error> {
+        let done = query(INBOX_INSERT).bind(consumer).bind(uuid(event_id)).execute(conn).await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    async fn consumers(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<ConsumerRow>, Error> {
+        let rows = query(CONSUMERS).fetch_all(conn).await?;
+        let consumer = |row: &SqliteRow| {
+            Ok(ConsumerRow {
+                name: row.try_get("name")?,
+                slot: row.try_get("slot")?,
+                owner: row.try_get("owner")?,
+                settled: progress(row, "settled")?,
+                stalled_lanes: row.try_get::<i64, _>("stalled_lanes")?.unsigned_abs(),
+                dead_letters: row.try_get::<i64, _>("dead_letters")?.unsigned_abs(),
+            })
+        };
+        rows.iter().map(consumer).collect()
+    }
+
+    async fn dead_letters(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: Option<&str>,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>, Error> {
+        let rows = query(DEAD_LETTERS).bind(consumer).bind(limit).fetch_all(conn).await?;
+        let dead_letter = |row: &SqliteRow| {
+            Ok(DeadLetter {
+                consumer: row.try_get("consumer")?,
+                event_id: row.try_get("event_id")?,
+                reason: row.try_get("reason")?,
+                attempts: row.try_get("attempts")?,
+                last_error: row.try_get("last_error")?,
+                state: row.try_get("state")?,
+            })
+        };
+        rows.iter().map(dead_letter).collect()
+    }
+}
+
+/// Runs a writing statement to its end and gives out its only row. `fetch_one` would stop at the row and reset the
+/// statement: outside a transaction that is where SQLite commits, and a failed commit would go unnoticed.
+async fn written(
+    conn: &mut SqliteConnection,
+    statement: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<Option<SqliteRow>, Error> {
+    Ok(statement.fetch_all(conn).await?.pop())
+}
+
+/// Whether SQLite has a transaction open, whatever sqlx counts: it refuses a second `BEGIN` without any other effect.
+async fn still_open(conn: &mut SqliteConnection) -> Result<bool, Error> {
+    match query("BEGIN").execute(&mut *conn).await {
+        Ok(_) => query("ROLLBACK").execute(conn).await.map(|_| false),
+        Err(Error::Database(_)) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+async fn register_one(
+    conn: &mut SqliteConnection,
+    consumer: &Registration,
+    others: bool,
+) -> Result<Registered, Error> {
+    let existing = query(REGISTER_EXISTING).bind(&consumer.name).bind(&consumer.config);
+    if existing.execute(&mut *conn).await?.rows_affected() > 0 {
+        return Ok(Registered::Existing);
+    }
+    let start = match consumer.start {
+        Some(start) => start,
+        None if others => {
+            let stored: i64 = query_scalar(REGISTER_STORED).fetch_one(conn).await?;
+            return Ok(Registered::StartNeeded { stored_events: stored.unsigned_abs() });
+        }
+        None => Start::Earliest,
+    };
+    let since = match start {
+        Start::Earliest => None,
+        Start::Now => Some(i64::MAX),
+        Start::At(time) => Some(time.micros()),
+    };
+    let mut settled = Progress::new();
+    if let Some(since) = since {
+        let first: i64 = query_scalar(REGISTER_START).bind(since).fetch_one(&mut *conn).await?;
+        settled.insert_range(1, first);
+    }
+    let epoch: i64 = query_scalar(EPOCH).fetch_one(&mut *conn).await?;
+    query(REGISTER)
+        .bind(&consumer.name)
+        .bind(epoch)
+        .bind(settled.to_json())
+        .bind(&consumer.config)
+        .execute(conn)
+        .await?;
+    Ok(Registered::New)
+}
+
+async fn settle_row(conn: &mut SqliteConnection, settlement: &Settlement<'_>) -> Result<Settled, Error> {
+    let (anchor_id, anchor) = settlement.anchor.map(|(id, event_id)| (id, uuid(event_id))).unzip();
+    let update = query(SETTLE)
+        .bind(settlement.consumer)
+        .bind(settlement.slot)
+        .bind(settlement.fence.epoch)
+        .bind(settlement.fence.rev)
+        .bind(settlement.settled.to_json())
+        .bind(settlement.void.to_json())
+        .bind(micros(settlement.lease))
+        .bind(settlement.release)
+        .bind(settlement.pause.map(|pause| micros(pause.length)))
+        .bind(anchor_id)
+        .bind(anchor.as_deref())
+        .bind(settlement.pause.map(|pause| pause.attempts))
+        .bind(settlement.pause.and_then(|pause| pause.reason));
+    if let Some(row) = written(conn, update).await? {
+        return Ok(Settled::Done {
+            fence: fence(&row)?,
+            paused_for: paused_for(&row)?,
+            wanted: row.try_get("wanted")?,
+        });
+    }
+    let row = query(SETTLE_REFUSED)
+        .bind(settlement.consumer)
+        .bind(settlement.slot)
+        .bind(anchor_id)
+        .bind(anchor)
+        .fetch_optional(conn)
+        .await?;
+    let refusal =
+        |row: SqliteRow| Ok::<_, Error>(Refusal { fence: fence(&row)?, anchored: row.try_get("anchored")? });
+    Ok(Settled::Refused { now: row.map(refusal).transpose()? })
+}
+
+fn fence(row: &SqliteRow) -> Result<Fence, Error> {
+    Ok(Fence { epoch: row.try_get("epoch")?, rev: row.try_get("rev")?, ctid: String::new() })
+}
+
+fn paused_for(row: &SqliteRow) -> Result<Option<Duration>, Error> {
+    let micros: Option<i64> = row.try_get("paused_for")?;
+    Ok(micros.filter(|micros| *micros > 0).map(duration))
+}
+
+fn stall_row(row: &SqliteRow) -> Result<StallRow, Error> {
+    Ok(StallRow {
+        lane: row.try_get("lane")?,
+        head_id: row.try_get("head_id")?,
+        attempts: row.try_get("attempts")?,
+        due_in: duration(row.try_get("due_in")?),
+        blocked: row.try_get("blocked")?,
+        single: row.try_get("single")?,
+        schema_missing_for: row.try_get::<Option<i64>, _>("schema_missing_for")?.map(duration),
+    })
+}
+
+/// Whether a page stopped at its limits: `candidates` are the rows that fit its row limit.
+fn is_full(row: &SqliteRow, returned: usize, limit: u32) -> Result<bool, Error> {
+    let candidates: i64 = row.try_get("candidates")?;
+    let returned = i64::try_from(returned).unwrap_or(i64::MAX);
+    Ok(candidates >= i64::from(limit) || returned < candidates)
+}

@@ -1,0 +1,47 @@
+-- The lowest events among the gaps (?2, JSON pairs) and above the high-water mark (?1): at most ?3 rows and ?4 bytes
+-- of payload text, the first one whatever its size. A payload longer than ?5 bytes is not loaded. Always at least one
+-- row: that of the anchor, with id NULL when there is no event.
+WITH candidate (id) AS MATERIALIZED (
+    SELECT id
+    FROM (
+        SELECT event.id
+        FROM json_each(?2) AS gap CROSS JOIN outbox_event AS event
+        WHERE event.id >= gap.value ->> 0 AND event.id < gap.value ->> 1
+        ORDER BY event.id
+        LIMIT ?3
+    )
+    UNION ALL
+    SELECT id
+    FROM (SELECT id FROM outbox_event WHERE id > ?1 ORDER BY id LIMIT ?3)
+    ORDER BY id
+    LIMIT ?3
+),
+sized AS (
+    SELECT id, octet_length(payload) AS payload_bytes, ifnull(octet_length(older_payloads), 0) AS older_bytes
+    FROM candidate JOIN outbox_event USING (id)
+),
+carried AS (
+    SELECT id, payload_bytes, payload_bytes > ?5 AS too_large,
+           sum(iif(payload_bytes > ?5, 0, payload_bytes + older_bytes)) OVER (ORDER BY id) AS running,
+           row_number() OVER (ORDER BY id) AS nth
+    FROM sized
+)
+SELECT
+    (SELECT event_id FROM outbox_event WHERE id = ?1) AS anchor,
+    (SELECT count(*) FROM candidate) AS candidates,
+    event.*
+FROM (SELECT 1)
+LEFT JOIN (
+    SELECT
+        id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
+        correlation_id, causation_id, actor, traceparent, tracestate,
+        iif(too_large, NULL, payload) AS payload,
+        iif(too_large, NULL, older_payloads) AS older_payloads,
+        iif(too_large, payload_bytes, NULL) AS too_large_bytes,
+        occurred_at, created_at,
+        available_at > created_at AS delayed,
+        CAST(available_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS due_in
+    FROM carried JOIN outbox_event USING (id)
+    WHERE running <= ?4 OR nth = 1
+) AS event
+ORDER BY event.id

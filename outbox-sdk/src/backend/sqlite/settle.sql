@@ -1,0 +1,27 @@
+-- The fence: nothing is written unless the epoch and rev are the owner's and its anchor (?10, ?11) is still there.
+-- `settled` in the condition is the stored set.
+UPDATE outbox_consumer
+SET settled = ?5,
+    void = ?6,
+    rev = rev + 1,
+    owner = iif(?8, NULL, owner),
+    lease_until = iif(?8, NULL, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?7),
+    wanted = iif(?8, NULL, wanted),
+    paused_until = CASE
+        WHEN ?9 IS NULL THEN paused_until
+        WHEN ?9 > 0 THEN CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?9
+    END,
+    attempts = iif(?9 IS NULL, attempts, ?12),
+    pause_reason = iif(?9 IS NULL, pause_reason, ?13)
+WHERE name = ?1 AND slot = ?2 AND epoch = ?3 AND rev = ?4
+  AND (
+      ?10 IS NULL
+      OR EXISTS (SELECT 1 FROM outbox_event WHERE id = ?10 AND event_id = ?11)
+      OR EXISTS (
+          SELECT 1 FROM json_each(outbox_consumer.settled) AS span
+          WHERE ?10 >= span.value ->> 0 AND ?10 < span.value ->> 1
+      )
+  )
+RETURNING
+    epoch, rev, wanted IS NOT NULL AS wanted,
+    paused_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS paused_for

@@ -1,0 +1,89 @@
+//! The inbox: the note that an event was processed and the effect of processing it commit together.
+
+use sqlx::Pool;
+
+use crate::backend::{Backend, Fault};
+use crate::consume::{Handler, HandlerError};
+use crate::envelope::Envelope;
+use crate::tables::Tables;
+
+/// Makes the effect of each event happen exactly once per consumer, however often it arrives, for as long as the inbox
+/// row is kept.
+///
+/// It lives in the consumer's own database, which needs one table: [`Migrator::inbox`](crate::Migrator::inbox).
+#[derive(Debug)]
+pub struct Inbox<DB: Backend> {
+    pool: Pool<DB>,
+    consumer: String,
+    tables: Tables,
+}
+
+// Not derived: that would ask the database's marker type to be `Clone`, which none is.
+impl<DB: Backend> Clone for Inbox<DB> {
+    fn clone(&self) -> Self {
+        Self { pool: self.pool.clone(), consumer: self.consumer.clone(), tables: self.tables.clone() }
+    }
+}
+
+/// What handling an event came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// The handler's work is committed.
+    Done,
+    /// It was committed by an earlier delivery; the handler was not called.
+    AlreadyProcessed,
+}
+
+impl<DB: Backend> Inbox<DB> {
+    /// The inbox of a consumer. The name keys its rows: keep it stable.
+    #[must_use]
+    pub fn new(pool: Pool<DB>, consumer: impl Into<String>) -> Self {
+        Self { pool, consumer: consumer.into(), tables: Tables::default() }
+    }
+
+    /// Uses these tables.
+    #[must_use]
+    pub fn with_tables(mut self, tables: Tables) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// The consumer's name.
+    #[must_use]
+    pub fn consumer(&self) -> &str {
+        &self.consumer
+    }
+
+    /// Calls the handler unless the event was processed before; both in one transaction.
+    ///
+    /// # Errors
+    /// What the handler answers, after its work was rolled back. A database error is a retry. A handler that swallows
+    /// a database error does not count as done: its transaction cannot be committed, and that is a retry.
+    pub async fn handle<H: Handler<DB>>(&self, handler: &H, event: &Envelope) -> Result<Effect, HandlerError> {
+        let mut tx = DB::begin_write(&self.pool).await.map_err(Self::database)?;
+        let first = DB::inbox_insert(&mut tx, &self.tables, &self.consumer, event.event_id)
+            .await
+            .map_err(Self::database)?;
+        if !first {
+            tx.rollback().await.map_err(Self::database)?;
+            return Ok(Effect::AlreadyProcessed);
+        }
+        handler.handle(event, &mut tx).await?;
+        DB::ensure_usable(&mut tx).await.map_err(Self::database)?;
+        tx.commit().await.map_err(Self::database)?;
+        Ok(Effect::Done)
+    }
+
+    fn database(error: sqlx::Error) -> HandlerError {
+        match DB::fault(&error) {
+            Fault::NotMigrated => HandlerError::retry(
+                "the inbox table is missing in the consumer's database; run `outbox migrate --inbox`, or \
+                 `Migrator::inbox()` at start-up",
+            ),
+            Fault::TransactionFailed => HandlerError::retry(
+                "a statement of the handler failed and the handler went on; return its error instead",
+            ),
+            _ => HandlerError::from(error),
+        }
+    }
+}

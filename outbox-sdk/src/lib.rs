@@ -1,0 +1,40 @@
+//! Publish typed domain events inside the caller's own transaction, and consume them exactly once.
+
+pub mod backend;
+mod consume;
+mod context;
+mod envelope;
+mod error;
+mod event;
+mod hint;
+mod inbox;
+mod lane;
+mod limits;
+mod migrate;
+mod outbox;
+mod progress;
+mod tables;
+#[cfg(feature = "webhook")]
+pub mod webhook;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+
+pub use backend::Backend;
+pub use consume::{Handler, HandlerError, Received};
+pub use context::Context;
+pub use envelope::{Envelope, NewEnvelope, Published, Timestamp};
+pub use error::PublishError;
+pub use event::{OutboxEvent, ToAggregateId, ToTenantId};
+pub use hint::Hint;
+pub use inbox::{Effect, Inbox};
+pub use lane::{AggregateKey, Lane};
+pub use limits::{LimitError, Limits};
+pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator, TenantSettingError};
+pub use outbox::{JsonEvent, Outbox};
+pub use progress::{Progress, ProgressError};
+pub use tables::{SchemaNameError, Tables};
+
+#[cfg(feature = "derive")]
+pub use outbox_derive::OutboxEvent;

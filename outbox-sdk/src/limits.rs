@@ -1,0 +1,225 @@
+//! What a payload may be. One check for every way to publish, so that a row that some reader could not take is never
+//! written.
+
+/// Limits on a payload's text, checked at publish.
+///
+/// ```
+/// use outbox_sdk::Limits;
+///
+/// let limits = Limits::default().max_bytes(64 * 1024);
+/// assert!(limits.check(r#"{"code":"A-1"}"#).is_ok());
+/// assert!(limits.check("[1]").is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    max_bytes: usize,
+    max_depth: usize,
+}
+
+/// The largest exponent of a number. PostgreSQL stores `1e131071` in 8 bytes and prints 131,072 digits: a payload of
+/// such numbers would be thousands of times larger for its readers than for its writer.
+const MAX_EXPONENT: u32 = 400;
+
+impl Default for Limits {
+    /// 1 MiB and 100 levels.
+    fn default() -> Self {
+        Self { max_bytes: 1024 * 1024, max_depth: 100 }
+    }
+}
+
+impl Limits {
+    /// The largest payload, in bytes of JSON text.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// The deepest nesting of objects and arrays; an object without inner ones has depth 1. At most 120 has an effect
+    /// that every reader can follow: parsers commonly stop at 127.
+    #[must_use]
+    pub fn max_depth(mut self, levels: usize) -> Self {
+        self.max_depth = levels;
+        self
+    }
+
+    /// Checks a text that is JSON already (as written by a serializer) or is going to be parsed afterwards.
+    ///
+    /// # Errors
+    /// The first limit that the text breaks.
+    pub fn check(&self, payload: &str) -> Result<(), LimitError> {
+        if payload.len() > self.max_bytes {
+            return Err(LimitError::TooLarge { bytes: payload.len(), limit: self.max_bytes });
+        }
+        if !payload.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{') {
+            return Err(LimitError::NotAnObject);
+        }
+        let bytes = payload.as_bytes();
+        let mut depth = 0_usize;
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            match byte {
+                b'"' => {
+                    at = check_string(bytes, at + 1)?;
+                    continue;
+                }
+                b'{' | b'[' => {
+                    depth += 1;
+                    if depth > self.max_depth {
+                        return Err(LimitError::TooDeep { limit: self.max_depth });
+                    }
+                }
+                b'}' | b']' => depth = depth.saturating_sub(1),
+                b'e' | b'E' => check_exponent(bytes, at)?,
+                _ => {}
+            }
+            at += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Walks a JSON string from behind its opening quote to behind its closing one.
+fn check_string(bytes: &[u8], mut at: usize) -> Result<usize, LimitError> {
+    // Whether a `\uD8xx`..`\uDBxx` waits for its second half.
+    let mut high_surrogate = false;
+    while let Some(&byte) = bytes.get(at) {
+        let unit = if byte == b'\\' && bytes.get(at + 1) == Some(&b'u') { hex4(bytes, at + 2) } else { None };
+        match unit {
+            Some(0) => return Err(LimitError::Nul),
+            Some(0xDC00..=0xDFFF) if high_surrogate => high_surrogate = false,
+            Some(0xDC00..=0xDFFF) => return Err(LimitError::LoneSurrogate),
+            _ if high_surrogate => return Err(LimitError::LoneSurrogate),
+            Some(0xD800..=0xDBFF) => high_surrogate = true,
+            _ => {}
+        }
+        at += match (unit, byte) {
+            (Some(_), _) => 6,
+            (None, b'\\') => 2,
+            (None, b'"') => return Ok(at + 1),
+            (None, _) => 1,
+        };
+    }
+    // The text ends inside a string: the parser says so.
+    Ok(at)
+}
+
+fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
+    let digits = std::str::from_utf8(bytes.get(at..at + 4)?).ok()?;
+    digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
+}
+
+/// At an `e` outside of strings: a number's exponent, or a letter of `true` and `false`.
+fn check_exponent(bytes: &[u8], at: usize) -> Result<(), LimitError> {
+    let after_digit = at > 0 && bytes.get(at - 1).is_some_and(u8::is_ascii_digit);
+    if !after_digit {
+        return Ok(());
+    }
+    let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
+    let mut exponent = 0_u32;
+    for digit in bytes.iter().skip(at + 1 + sign).take_while(|b| b.is_ascii_digit()) {
+        exponent = exponent.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+    }
+    if exponent > MAX_EXPONENT { Err(LimitError::NumberTooLarge { limit: MAX_EXPONENT }) } else { Ok(()) }
+}
+
+/// A payload that breaks a limit. Never holds a part of the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// It is not a JSON object.
+    #[error("the payload is not a JSON object; wrap it in one, since readers add members to objects only")]
+    NotAnObject,
+    /// It is larger than allowed.
+    #[error(
+        "the payload has {bytes} bytes, more than the limit of {limit}; publish a reference to large data, or raise \
+         `Limits::max_bytes` here and at every reader"
+    )]
+    TooLarge {
+        /// Its size in bytes.
+        bytes: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// It is nested deeper than allowed.
+    #[error("the payload is nested deeper than {limit} levels; flatten it, or raise `Limits::max_depth`")]
+    TooDeep {
+        /// The limit in levels.
+        limit: usize,
+    },
+    /// It holds the character U+0000, which PostgreSQL's jsonb cannot store.
+    #[error("the payload holds a NUL character (U+0000), which no database stores in JSON; remove it before publishing")]
+    Nul,
+    /// It holds half of a surrogate pair, which is no character.
+    #[error("the payload holds a lone surrogate escape (half of a character); repair the text before publishing")]
+    LoneSurrogate,
+    /// It holds a number that would print as more digits than readers take.
+    #[error("the payload holds a number with an exponent beyond {limit}; send it as a string, or scale it")]
+    NumberTooLarge {
+        /// The largest exponent.
+        limit: u32,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(payload: &str) -> Result<(), LimitError> {
+        Limits::default().check(payload)
+    }
+
+    #[test]
+    fn takes_what_readers_take() {
+        for good in [
+            "{}",
+            " \n{\"a\":[1,2,{\"b\":null}]}",
+            r#"{"text":"\"quoted\" \\u0000 \u00e9 \ud83d\ude00 é 😀","e":true,"f":false}"#,
+            r#"{"n":[1e2,1E+400,-2.5e-400,18446744073709551616,0.1]}"#,
+            r#"{"e1e999999":"1e999999"}"#,
+        ] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+    }
+
+    #[test]
+    fn names_the_limit_that_is_broken() {
+        for (bad, error) in [
+            ("", LimitError::NotAnObject),
+            ("[]", LimitError::NotAnObject),
+            ("null", LimitError::NotAnObject),
+            (r#"{"a":"\u0000"}"#, LimitError::Nul),
+            (r#"{"\u0000":1}"#, LimitError::Nul),
+            (r#"{"a":"\ud800"}"#, LimitError::LoneSurrogate),
+            (r#"{"a":"\ud800x"}"#, LimitError::LoneSurrogate),
+            (r#"{"a":"\ud800\ud800\udc00"}"#, LimitError::LoneSurrogate),
+            (r#"{"a":"\udc00"}"#, LimitError::LoneSurrogate),
+            (r#"{"a":"\uD800\n"}"#, LimitError::LoneSurrogate),
+            (r#"{"a":1e401}"#, LimitError::NumberTooLarge { limit: 400 }),
+            (r#"{"a":[1.5E-99999999999]}"#, LimitError::NumberTooLarge { limit: 400 }),
+        ] {
+            assert_eq!(check(bad), Err(error), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_bytes_and_levels() {
+        let limits = Limits::default().max_bytes(10).max_depth(2);
+        assert_eq!(limits.check(r#"{"a":"bc"}"#), Ok(()));
+        assert_eq!(limits.check(r#"{"a":"bcd"}"#), Err(LimitError::TooLarge { bytes: 11, limit: 10 }));
+        assert_eq!(limits.check(r#"{"a":[]}"#), Ok(()));
+        assert_eq!(limits.check(r#"{"a":[[]]}"#), Err(LimitError::TooDeep { limit: 2 }));
+        assert_eq!(limits.check(r#"{"a":"[["}"#), Ok(()));
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(99), "]".repeat(99));
+        assert_eq!(check(&deep), Ok(()));
+        let deeper = format!("{{\"a\":{}1{}}}", "[".repeat(100), "]".repeat(100));
+        assert_eq!(check(&deeper), Err(LimitError::TooDeep { limit: 100 }));
+    }
+
+    #[test]
+    fn broken_text_never_panics() {
+        for broken in ["{", "{\"", "{\"\\", "{\"\\u", "{\"\\u12", "{\"\\ud800", "{1e", "{e", "{\"\\u+123\"}"] {
+            let _ = check(broken);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Publishing: an event exists if and only if the caller's transaction commits.
+
+use std::time::Duration;
+
+use serde::de::IgnoredAny;
+use sqlx::{Connection, Pool, Transaction};
+use uuid::Uuid;
+
+use crate::backend::{Backend, WriteOrder};
+use crate::context::Context;
+use crate::envelope::{NewEnvelope, Published, Timestamp};
+use crate::error::PublishError;
+use crate::event::OutboxEvent;
+use crate::hint::Hint;
+use crate::limits::Limits;
+use crate::tables::Tables;
+
+/// Writes events into the outbox, inside the caller's own transaction.
+///
+/// It holds settings only, no connection: keep one per service and clone it freely. The methods that return a changed
+/// copy ([`with_context`](Self::with_context), [`unordered`](Self::unordered), [`delayed`](Self::delayed)) are cheap
+/// enough to be called per operation.
+///
+/// ```no_run
+/// use outbox_sdk::{Outbox, OutboxEvent};
+/// use schemars::JsonSchema;
+/// use serde::Serialize;
+///
+/// #[derive(Serialize, JsonSchema, OutboxEvent)]
+/// #[outbox(event_type = "customer.renamed", aggregate_type = "customer", unregistered)]
+/// struct CustomerRenamed {
+///     #[outbox(aggregate_id)]
+///     customer_id: i64,
+///     name: String,
+/// }
+///
+/// # #[cfg(feature = "postgres")]
+/// async fn rename(pool: &sqlx::PgPool, outbox: &Outbox, id: i64, name: &str) -> Result<(), Box<dyn std::error::Error>> {
+///     let mut tx = outbox.begin(pool).await?;
+///     sqlx::query("UPDATE customer SET name = $1 WHERE id = $2").bind(name).bind(id).execute(&mut *tx).await?;
+///     outbox.publish(&mut tx, &CustomerRenamed { customer_id: id, name: name.to_owned() }).await?;
+///     outbox.commit(tx).await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// A pool, a connection or an ended transaction does not compile in the place of `&mut tx`.
+#[derive(Debug, Clone, Default)]
+pub struct Outbox {
+    tables: Tables,
+    limits: Limits,
+    context: Context,
+    order: WriteOrder,
+    delay: Option<Duration>,
+    hint: Option<Hint>,
+}
+
+impl Outbox {
+    /// An outbox in the default tables, with the default limits and an empty context.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Writes to these tables.
+    #[must_use]
+    pub fn with_tables(mut self, tables: Tables) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// Checks payloads against these limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Gives a hint to a relay in the same process after each [`commit`](Self::commit).
+    #[must_use]
+    pub fn with_hint(mut self, hint: Hint) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    /// A copy that writes this context with each event: one per operation.
+    #[must_use]
+    pub fn with_context(&self, context: Context) -> Self {
+        Self { context, ..self.clone() }
+    }
+
+    /// A copy that takes no aggregate lock: faster with many writers of one aggregate, but the order of an aggregate's
+    /// events is then the order in which ids happened to be drawn.
+    #[must_use]
+    pub fn unordered(&self) -> Self {
+        Self { order: WriteOrder::Unordered, ..self.clone() }
+    }
+
+    /// A copy whose events become available this long after the insert. A delayed event is delivered when it is due;
+    /// later events of its aggregate do not wait for it.
+    #[must_use]
+    pub fn delayed(&self, delay: Duration) -> Self {
+        Self { delay: Some(delay), ..self.clone() }
+    }
+
+    /// Begins a transaction that will publish: `BEGIN` on PostgreSQL, `BEGIN IMMEDIATE` on SQLite.
+    ///
+    /// # Errors
+    /// When no connection can be had, or SQLite's write lock cannot be taken within its busy timeout.
+    pub async fn begin<DB: Backend>(&self, pool: &Pool<DB>) -> Result<Transaction<'static, DB>, PublishError> {
+        DB::begin_write(pool).await.map_err(PublishError::from_database::<DB>)
+    }
+
+    /// Commits and tells the relay. A plain `tx.commit()` is as safe and costs up to one poll interval.
+    ///
+    /// # Errors
+    /// [`PublishError::TransactionFailed`] when an earlier statement failed: PostgreSQL would answer such a commit with
+    /// a silent rollback. [`PublishError::Connection`] leaves the outcome unknown.
+    pub async fn commit<DB: Backend>(&self, mut tx: Transaction<'_, DB>) -> Result<(), PublishError> {
+        DB::ensure_usable(&mut tx).await.map_err(PublishError::from_database::<DB>)?;
+        tx.commit().await.map_err(PublishError::from_database::<DB>)?;
+        if let Some(hint) = &self.hint {
+            hint.send();
+        }
+        Ok(())
+    }
+
+    /// Writes one event with one statement.
+    ///
+    /// # Errors
+    /// A broken limit is found before the database is asked: the transaction stays as it was. After a database error
+    /// PostgreSQL's transaction can only be rolled back.
+    pub async fn publish<DB: Backend, E: OutboxEvent>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        event: &E,
+    ) -> Result<Published, PublishError> {
+        let envelope = self.envelope(event)?;
+        self.append::<DB>(tx, &envelope).await
+    }
+
+    /// Writes any number of events of one type with one statement; ids rise in the order of `events`, and the answers
+    /// come in that order. None is written when one breaks a limit.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub async fn publish_all<'e, DB: Backend, E: OutboxEvent + 'e>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        events: impl IntoIterator<Item = &'e E>,
+    ) -> Result<Vec<Published>, PublishError> {
+        let envelopes: Vec<_> =
+            events.into_iter().map(|event| self.envelope(event)).collect::<Result<_, _>>()?;
+        if envelopes.is_empty() {
+            return Ok(Vec::new());
+        }
+        DB::append_all(tx, &self.tables, &envelopes, self.order).await.map_err(PublishError::from_database::<DB>)
+    }
+
+    /// [`publish`](Self::publish) for code that hands connections down instead of transactions: whether one is open is
+    /// asked at run time.
+    ///
+    /// # Errors
+    /// [`PublishError::NotInTransaction`] when none is open; else as [`publish`](Self::publish).
+    pub async fn publish_on<C, E>(&self, conn: &mut C, event: &E) -> Result<Published, PublishError>
+    where
+        C: Connection,
+        C::Database: Backend<Connection = C>,
+        E: OutboxEvent,
+    {
+        let envelope = self.envelope(event)?;
+        if !C::Database::in_transaction(conn).await.map_err(PublishError::from_database::<C::Database>)? {
+            return Err(PublishError::NotInTransaction);
+        }
+        self.append::<C::Database>(conn, &envelope).await
+    }
+
+    /// Writes an event that has no Rust type.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish); and when the event's type, version or text is not well formed.
+    pub async fn publish_json<DB: Backend>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        event: &JsonEvent,
+    ) -> Result<Published, PublishError> {
+        let envelope = self.json_envelope(event)?;
+        self.append::<DB>(tx, &envelope).await
+    }
+
+    async fn append<DB: Backend>(
+        &self,
+        conn: &mut DB::Connection,
+        envelope: &NewEnvelope,
+    ) -> Result<Published, PublishError> {
+        DB::append(conn, &self.tables, envelope, self.order).await.map_err(PublishError::from_database::<DB>)
+    }
+
+    fn envelope<E: OutboxEvent>(&self, event: &E) -> Result<NewEnvelope, PublishError> {
+        let payload = serde_json::to_string(event).map_err(PublishError::Serialize)?;
+        self.limits.check(&payload)?;
+        let mut envelope = NewEnvelope::new(E::EVENT_TYPE, E::SCHEMA_VERSION, E::AGGREGATE_TYPE, payload);
+        envelope.aggregate_id = event.aggregate_id();
+        envelope.tenant_id = event.tenant_id();
+        Ok(self.in_context(envelope))
+    }
+
+    fn json_envelope(&self, event: &JsonEvent) -> Result<NewEnvelope, PublishError> {
+        outbox_schema::check_shape(&event.event_type).map_err(PublishError::EventType)?;
+        if event.schema_version == 0 || i32::try_from(event.schema_version).is_err() {
+            return Err(PublishError::SchemaVersion(event.schema_version));
+        }
+        self.limits.check(&event.payload)?;
+        serde_json::from_str::<IgnoredAny>(&event.payload)
+            .map_err(|error| PublishError::NotJson { line: error.line(), column: error.column() })?;
+        let mut envelope = NewEnvelope::new(
+            &event.event_type,
+            event.schema_version,
+            &event.aggregate_type,
+            event.payload.clone(),
+        );
+        envelope.aggregate_id.clone_from(&event.aggregate_id);
+        envelope.tenant_id = event.tenant_id;
+        envelope.occurred_at = event.occurred_at;
+        Ok(self.in_context(envelope))
+    }
+
+    fn in_context(&self, mut envelope: NewEnvelope) -> NewEnvelope {
+        let context = &self.context;
+        envelope.tenant_id = envelope.tenant_id.or(context.tenant_id);
+        envelope.correlation_id = context.correlation_id;
+        envelope.causation_id = context.causation_id;
+        envelope.actor.clone_from(&context.actor);
+        envelope.audit_log_id = context.audit_log_id;
+        envelope.traceparent.clone_from(&context.traceparent);
+        envelope.tracestate.clone_from(&context.tracestate);
+        envelope.delay = self.delay;
+        envelope
+    }
+}
+
+/// An event that has no Rust type: the caller says what the derive would.
+///
+/// ```
+/// use outbox_sdk::JsonEvent;
+///
+/// let event = JsonEvent::new("invoice.paid", 1, "invoice", r#"{"invoice_id": 7}"#).aggregate_id("7");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonEvent {
+    event_type: String,
+    schema_version: u32,
+    aggregate_type: String,
+    aggregate_id: Option<String>,
+    tenant_id: Option<Uuid>,
+    occurred_at: Option<Timestamp>,
+    payload: String,
+}
+
+impl JsonEvent {
+    /// An event of this type and major, about this kind of aggregate, with the text of a JSON object as payload.
+    #[must_use]
+    pub fn new(
+        event_type: impl Into<String>,
+        schema_version: u32,
+        aggregate_type: impl Into<String>,
+        payload: impl Into<String>,
+    ) -> Self {
+        Self {
+            event_type: event_type.into(),
+            schema_version,
+            aggregate_type: aggregate_type.into(),
+            aggregate_id: None,
+            tenant_id: None,
+            occurred_at: None,
+            payload: payload.into(),
+        }
+    }
+
+    /// Which aggregate it is about; without one the event has no order.
+    #[must_use]
+    pub fn aggregate_id(mut self, id: impl Into<String>) -> Self {
+        self.aggregate_id = Some(id.into());
+        self
+    }
+
+    /// The tenant, if it is not the context's.
+    #[must_use]
+    pub fn tenant_id(mut self, id: Uuid) -> Self {
+        self.tenant_id = Some(id);
+        self
+    }
+
+    /// When it happened, if that was before the publish.
+    #[must_use]
+    pub fn occurred_at(mut self, time: Timestamp) -> Self {
+        self.occurred_at = Some(time);
+        self
+    }
+}

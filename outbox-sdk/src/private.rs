@@ -1,0 +1,318 @@
+//! What generated code calls. Not part of the public interface: it changes with the derive.
+
+use std::fmt;
+
+pub use schemars::{Schema, SchemaGenerator};
+pub use uuid::Uuid;
+
+/// A struct that claims an event type and version, as its generated test describes it.
+pub struct SchemaTest {
+    pub event_type: &'static str,
+    pub schema_version: u32,
+    /// Path of the struct, for messages.
+    pub rust_type: &'static str,
+    pub file: &'static str,
+    pub line: u32,
+    /// Where the search for the registry folder begins.
+    pub manifest_dir: &'static str,
+    /// Yields the schema of the struct; a function pointer, so that nothing here is compiled once per event.
+    pub schema: fn(SchemaGenerator) -> Schema,
+}
+
+/// Why a generated test fails. The test harness prints its `Debug` form, so that is the report as text.
+pub struct SchemaTestFailure(String);
+
+impl fmt::Debug for SchemaTestFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for SchemaTestFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Compares the schema of a struct with the committed one.
+///
+/// # Errors
+/// The report of what differs and what to do, or of why nothing could be compared.
+#[cfg(not(feature = "testing"))]
+pub fn check_schema(_test: &SchemaTest) -> Result<(), SchemaTestFailure> {
+    Err(SchemaTestFailure(
+        concat!(
+            "the schema test of an outbox event needs a feature of outbox-sdk; add to Cargo.toml\n\n",
+            "[dev-dependencies]\n",
+            "outbox-sdk = { version = \"",
+            env!("CARGO_PKG_VERSION_MAJOR"),
+            ".",
+            env!("CARGO_PKG_VERSION_MINOR"),
+            "\", features = [\"testing\"] }\n"
+        )
+        .to_owned(),
+    ))
+}
+
+/// Compares the schema of a struct with the committed one. `OUTBOX_BLESS=1` writes it instead, which `CI` forbids;
+/// `OUTBOX_REGISTRY` names the folder, which else is searched upwards from the crate's manifest.
+///
+/// # Errors
+/// The report of what differs and what to do, or of why nothing could be compared.
+#[cfg(feature = "testing")]
+pub fn check_schema(test: &SchemaTest) -> Result<(), SchemaTestFailure> {
+    testing::check(test, &testing::Settings::from_env())
+}
+
+#[cfg(feature = "testing")]
+mod testing {
+    use std::env;
+    use std::fmt::Write;
+    use std::path::{Path, PathBuf};
+
+    use outbox_schema::drift;
+    use schemars::generate::SchemaSettings;
+    use serde_json::{Map, Value};
+
+    use super::{SchemaTest, SchemaTestFailure};
+
+    /// What the environment asks of every schema test.
+    pub(super) struct Settings {
+        pub(super) registry: Option<PathBuf>,
+        pub(super) bless: bool,
+        pub(super) ci: bool,
+    }
+
+    impl Settings {
+        pub(super) fn from_env() -> Self {
+            Self {
+                registry: env::var_os("OUTBOX_REGISTRY").filter(|path| !path.is_empty()).map(PathBuf::from),
+                bless: is_on("OUTBOX_BLESS"),
+                ci: is_on("CI"),
+            }
+        }
+    }
+
+    fn is_on(name: &str) -> bool {
+        env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0" && value != "false")
+    }
+
+    /// The reading contract is what gets committed, validated and compared. Before that, what is written must fit it.
+    pub(super) fn check(test: &SchemaTest, settings: &Settings) -> Result<(), SchemaTestFailure> {
+        let read =
+            (test.schema)(SchemaSettings::draft2020_12().for_deserialize().into_generator()).to_value();
+        let written =
+            (test.schema)(SchemaSettings::draft2020_12().for_serialize().into_generator()).to_value();
+        fits_when_written(test, &read, &written)?;
+        let claim = drift::Claim {
+            event_type: test.event_type,
+            schema_version: test.schema_version,
+            rust_type: test.rust_type,
+            file: test.file,
+            line: test.line,
+            schema: read,
+        };
+        drift::run(
+            &claim,
+            Path::new(test.manifest_dir),
+            settings.registry.as_deref(),
+            settings.bless,
+            settings.ci,
+        )
+        .map_err(|failure| SchemaTestFailure(failure.to_string()))
+    }
+
+    /// The derive refuses such fields in the event itself; it cannot see into the types of fields.
+    fn fits_when_written(test: &SchemaTest, read: &Value, written: &Value) -> Result<(), SchemaTestFailure> {
+        let mut left_out = Vec::new();
+        find_left_out(read, written, "", &mut left_out);
+        if left_out.is_empty() {
+            return Ok(());
+        }
+        left_out.sort();
+        let SchemaTest { event_type, schema_version, rust_type, file, line, .. } = test;
+        let mut report = format!(
+            "schema drift: {event_type} v{schema_version}\n  --> {file}:{line}, struct {rust_type}\n\
+             what is written can fail the struct's own schema: required, but left out or under another name\n"
+        );
+        for pointer in left_out {
+            let _ = writeln!(report, "  {pointer}");
+        }
+        report.push_str(
+            "help: beside `skip_serializing_if` or `skip_serializing` put `default`, or make the field an `Option`; \
+             in `rename` give one name for both",
+        );
+        Err(SchemaTestFailure(report))
+    }
+
+    /// Pointers of the properties that `read` requires and `written`, the same type's schema for writing, does not.
+    fn find_left_out(read: &Value, written: &Value, at: &str, found: &mut Vec<String>) {
+        match (read, written) {
+            (Value::Object(read), Value::Object(written)) => {
+                let required = |of: &Map<String, Value>| {
+                    of.get("required").and_then(Value::as_array).cloned().unwrap_or_default()
+                };
+                // Where one side is no struct the two describe different types, which says nothing.
+                let is_struct = |of: &Map<String, Value>| {
+                    of.get("type").is_some_and(|kind| kind == "object")
+                        && !of.contains_key("additionalProperties")
+                };
+                if is_struct(read) && is_struct(written) {
+                    let always_written = required(written);
+                    let missing = required(read).into_iter().filter(|name| !always_written.contains(name));
+                    found.extend(
+                        missing.filter_map(|name| Some(format!("{at}/properties/{}", name.as_str()?))),
+                    );
+                }
+                for (key, read) in read {
+                    if let Some(written) = written.get(key) {
+                        find_left_out(read, written, &format!("{at}/{key}"), found);
+                    }
+                }
+            }
+            // Of lists with different lengths it is unknown which belongs to which.
+            (Value::Array(read), Value::Array(written)) if read.len() == written.len() => {
+                for (index, (read, written)) in read.iter().zip(written).enumerate() {
+                    find_left_out(read, written, &format!("{at}/{index}"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::path::PathBuf;
+
+    use schemars::JsonSchema;
+    use serde::Serialize;
+
+    use super::testing::{Settings, check};
+    use super::{SchemaGenerator, SchemaTest, SchemaTestFailure};
+
+    fn claim<T: JsonSchema>() -> SchemaTest {
+        SchemaTest {
+            event_type: "thing.moved",
+            schema_version: 2,
+            rust_type: "app::ThingMoved",
+            file: "src/thing.rs",
+            line: 12,
+            manifest_dir: env!("CARGO_MANIFEST_DIR"),
+            schema: SchemaGenerator::into_root_schema_for::<T>,
+        }
+    }
+
+    /// An empty registry folder of the test's own.
+    fn registry(name: &str) -> PathBuf {
+        let folder =
+            std::env::temp_dir().join(format!("outbox-sdk-{}-{name}", std::process::id())).join("schemas");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("registry.toml"), "").unwrap();
+        folder
+    }
+
+    fn run<T: JsonSchema>(registry: &std::path::Path, bless: bool) -> Result<(), SchemaTestFailure> {
+        check(&claim::<T>(), &Settings { registry: Some(registry.to_owned()), bless, ci: false })
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct ThingMoved {
+        place: Place,
+        #[serde(default)]
+        tags: Vec<String>,
+        note: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        room: Option<u8>,
+        by: By,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    struct Place {
+        name: String,
+        #[serde(skip_serializing_if = "Vec::is_empty", default)]
+        shelves: Vec<String>,
+    }
+
+    #[derive(Serialize, JsonSchema)]
+    #[serde(tag = "kind")]
+    #[expect(dead_code, reason = "only its schema matters")]
+    enum By {
+        Hand { name: String },
+        Robot { serial: u32 },
+    }
+
+    #[test]
+    fn what_was_blessed_passes_and_a_change_is_reported() {
+        #[derive(Serialize, JsonSchema)]
+        struct ThingMovedLater {
+            place: u8,
+        }
+
+        let folder = registry("drift");
+        assert!(run::<ThingMoved>(&folder, false).is_err(), "nothing is committed yet");
+        run::<ThingMoved>(&folder, true).unwrap();
+        run::<ThingMoved>(&folder, false).unwrap();
+        let failure = run::<ThingMovedLater>(&folder, false).unwrap_err();
+        let text = failure.to_string();
+        assert!(text.contains("thing.moved"), "{text}");
+        assert_eq!(format!("{failure:?}"), text, "the harness prints the debug form");
+        assert_eq!(text.matches("\\n").count(), 0, "lines, not an escaped string");
+        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_blessed_in_ci() {
+        let folder = registry("ci");
+        let settings = Settings { registry: Some(folder.clone()), bless: true, ci: true };
+        assert!(check(&claim::<ThingMoved>(), &settings).is_err());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "only registry.toml");
+        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_nested_type_that_can_fail_its_own_schema_is_found() {
+        #[derive(Serialize, JsonSchema)]
+        struct Outer {
+            items: Vec<Item>,
+            by: By,
+        }
+
+        #[derive(Serialize, JsonSchema)]
+        struct Item {
+            name: String,
+            #[serde(skip_serializing_if = "Vec::is_empty")]
+            tags: Vec<String>,
+            #[serde(rename(serialize = "amount"))]
+            count: u32,
+        }
+
+        #[derive(Serialize, JsonSchema)]
+        #[expect(dead_code, reason = "only its schema matters")]
+        enum By {
+            Hand {
+                #[serde(skip_serializing)]
+                name: String,
+            },
+        }
+
+        let folder = registry("nested");
+        let text = run::<Outer>(&folder, true).unwrap_err().to_string();
+        let text = text.lines().collect::<Vec<_>>();
+        assert_eq!(
+            text[..2],
+            ["schema drift: thing.moved v2", "  --> src/thing.rs:12, struct app::ThingMoved"]
+        );
+        assert_eq!(
+            text[3..6],
+            [
+                "  /$defs/By/oneOf/0/properties/Hand/properties/name",
+                "  /$defs/Item/properties/count",
+                "  /$defs/Item/properties/tags"
+            ]
+        );
+        assert!(text[6].starts_with("help: ") && text.len() == 7, "{text:#?}");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "and nothing is blessed");
+        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+    }
+}

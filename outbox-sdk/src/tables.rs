@@ -1,0 +1,93 @@
+//! Where the tables lie.
+
+use std::sync::Arc;
+
+/// The names of the outbox tables of one database.
+///
+/// On PostgreSQL they lie in a schema of their own, `outbox` unless told otherwise; the tables' names are fixed. On
+/// SQLite, which has no schemas, they carry the prefix `outbox_`, whatever the name here. Cloning is cheap; statements
+/// are rendered once.
+///
+/// ```
+/// use outbox_sdk::Tables;
+///
+/// let tables = Tables::in_schema("billing_outbox")?;
+/// assert_eq!(tables.schema(), "billing_outbox");
+/// # Ok::<(), outbox_sdk::SchemaNameError>(())
+/// ```
+#[derive(Clone)]
+pub struct Tables {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    schema: String,
+    #[cfg(feature = "postgres")]
+    postgres: crate::backend::PostgresStatements,
+}
+
+impl Tables {
+    /// The tables in PostgreSQL's schema `schema`. Any name that PostgreSQL can hold is taken, and quoted.
+    ///
+    /// # Errors
+    /// [`SchemaNameError`] for an empty name, one over 63 bytes (the server would cut it silently), one that holds a
+    /// NUL, and names starting with `pg_`, which the server reserves.
+    pub fn in_schema(schema: &str) -> Result<Self, SchemaNameError> {
+        let problem = if schema.is_empty() {
+            Some("is empty")
+        } else if schema.len() > 63 {
+            Some("is longer than 63 bytes")
+        } else if schema.contains('\0') {
+            Some("contains a NUL character")
+        } else if schema.starts_with("pg_") {
+            Some("starts with `pg_`, which the server reserves for itself")
+        } else {
+            None
+        };
+        match problem {
+            Some(problem) => Err(SchemaNameError { schema: schema.to_owned(), problem }),
+            None => Ok(Self::build(schema)),
+        }
+    }
+
+    fn build(schema: &str) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                #[cfg(feature = "postgres")]
+                postgres: crate::backend::PostgresStatements::render(schema),
+                schema: schema.to_owned(),
+            }),
+        }
+    }
+
+    /// The schema's name, unquoted.
+    #[must_use]
+    pub fn schema(&self) -> &str {
+        &self.inner.schema
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(&self) -> &crate::backend::PostgresStatements {
+        &self.inner.postgres
+    }
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Self::build("outbox")
+    }
+}
+
+impl std::fmt::Debug for Tables {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tables").field("schema", &self.inner.schema).finish_non_exhaustive()
+    }
+}
+
+/// A name that cannot be a PostgreSQL schema's.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the schema name {schema:?} {problem}; choose a name of 1 to 63 bytes such as `outbox`")]
+pub struct SchemaNameError {
+    schema: String,
+    problem: &'static str,
+}

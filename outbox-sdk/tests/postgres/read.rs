@@ -1,0 +1,181 @@
+use std::time::Duration;
+
+use outbox_sdk::backend::{Batch, Defect, LaneRead, Read, WriteOrder};
+use outbox_sdk::{Backend, Lane};
+use sqlx::{Connection, PgConnection, Postgres};
+
+use crate::{Db, event, run};
+
+const ALL: Read<'_> =
+    Read { gaps: &[], above: 0, limit: 100, max_bytes: 1 << 20, max_payload_bytes: 1 << 20 };
+
+async fn append(db: &Db, conn: &mut PgConnection, aggregates: &[&str]) {
+    let events: Vec<_> = aggregates.iter().map(|id| event(id)).collect();
+    Postgres::append_all(conn, &db.tables, &events, WriteOrder::Aggregate).await.unwrap();
+}
+
+async fn read(db: &Db, conn: &mut PgConnection, read: Read<'_>) -> Batch {
+    Postgres::read(conn, &db.tables, &read).await.unwrap()
+}
+
+fn ids(batch: &Batch) -> Vec<i64> {
+    batch.events.iter().map(|event| event.envelope.id).collect()
+}
+
+#[tokio::test]
+async fn writers_are_listed_while_they_may_still_commit() {
+    let db = Db::new().await;
+    let (mut reader, mut one, mut two) = (db.connect().await, db.connect().await, db.connect().await);
+    let mut holders = async || Postgres::holders(&mut reader, &db.tables).await.unwrap();
+    assert_eq!(holders().await.transactions, Vec::<String>::new());
+
+    let mut first = one.begin().await.unwrap();
+    Postgres::append(&mut first, &db.tables, &event("1"), WriteOrder::Aggregate).await.unwrap();
+    let alone = holders().await;
+    assert!(alone.primary && !alone.prepared && alone.transactions.len() == 1, "{alone:?}");
+    let mut second = two.begin().await.unwrap();
+    Postgres::append(&mut second, &db.tables, &event("2"), WriteOrder::Unordered).await.unwrap();
+    let both = holders().await;
+    assert_eq!(both.transactions.len(), 2);
+    assert!(both.transactions.contains(&alone.transactions[0]), "a transaction keeps its name");
+    first.rollback().await.unwrap();
+    second.commit().await.unwrap();
+    assert_eq!(holders().await.transactions, Vec::<String>::new());
+
+    // Neither a reader of the table nor a writer of another schema's table may still commit an id of this one.
+    run(&mut one, "BEGIN; SELECT FROM outbox.event; CREATE SCHEMA other; CREATE TABLE other.event (id int)")
+        .await;
+    run(&mut one, "INSERT INTO other.event VALUES (1)").await;
+    assert_eq!(holders().await.transactions, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_writer_of_one_partition_is_listed_too() {
+    let db = Db::new().await;
+    db.run(
+        "DROP TABLE {s}.event CASCADE;
+         CREATE TABLE {s}.event (id bigint NOT NULL) PARTITION BY RANGE (id);
+         CREATE TABLE {s}.leaf PARTITION OF {s}.event FOR VALUES FROM (0) TO (100)",
+    )
+    .await;
+    let (mut reader, mut writer) = (db.connect().await, db.connect().await);
+    run(&mut writer, "BEGIN; INSERT INTO outbox.leaf VALUES (1)").await;
+    assert_eq!(Postgres::holders(&mut reader, &db.tables).await.unwrap().transactions.len(), 1);
+    run(&mut writer, "ROLLBACK").await;
+    assert_eq!(Postgres::holders(&mut reader, &db.tables).await.unwrap().transactions.len(), 0);
+}
+
+#[tokio::test]
+async fn gaps_and_new_rows_come_merged_by_id_and_limited_as_one() {
+    let db = Db::new().await;
+    let (mut conn, mut late) = (db.connect().await, db.connect().await);
+    let mut open = late.begin().await.unwrap();
+    Postgres::append_all(&mut open, &db.tables, &["1", "2", "3"].map(event), WriteOrder::Aggregate)
+        .await
+        .unwrap();
+    append(&db, &mut conn, &["4", "5", "6"]).await;
+    let seen = read(&db, &mut conn, ALL).await;
+    assert_eq!((ids(&seen), seen.full, seen.anchor), (vec![4, 5, 6], false, None));
+    let anchor = seen.events[1].envelope.event_id;
+    open.commit().await.unwrap();
+
+    let again = Read { gaps: &[(1, 2), (2, 4), (9, 10)], above: 5, ..ALL };
+    let merged = read(&db, &mut conn, again.clone()).await;
+    assert_eq!((ids(&merged), merged.full, merged.anchor), (vec![1, 2, 3, 6], false, Some(anchor)));
+    let limited = read(&db, &mut conn, Read { limit: 2, ..again.clone() }).await;
+    assert_eq!((ids(&limited), limited.full), (vec![1, 2], true));
+    let exact = read(&db, &mut conn, Read { limit: 4, ..again }).await;
+    assert_eq!((ids(&exact), exact.full), (vec![1, 2, 3, 6], true));
+    let nothing = read(&db, &mut conn, Read { above: 6, ..ALL }).await;
+    assert!(nothing.events.is_empty() && nothing.primary && nothing.anchor.is_some() && !nothing.full);
+}
+
+#[tokio::test]
+async fn a_page_ends_where_its_bytes_do() {
+    let db = Db::new().await;
+    let mut conn = db.connect().await;
+    // 1 of 3,010 bytes, then 2 to 5 of 1,010 each; compressible, so that the stored size tells little.
+    for (length, times) in [(3_000, 1), (1_000, 4)] {
+        let mut event = event("1");
+        event.payload = format!(r#"{{"a": "{}"}}"#, "x".repeat(length));
+        assert_eq!(event.payload.len(), length + 9);
+        let events = vec![event; times];
+        Postgres::append_all(&mut conn, &db.tables, &events, WriteOrder::Aggregate).await.unwrap();
+    }
+    let mut page = async |max_bytes, max_payload_bytes| {
+        let batch = read(&db, &mut conn, Read { max_bytes, max_payload_bytes, ..ALL }).await;
+        (ids(&batch), batch.full, batch.events[0].defect)
+    };
+    assert_eq!(page(1, 10_000).await, (vec![1], true, None), "the first comes whatever its size");
+    assert_eq!(page(5_027, 10_000).await, (vec![1, 2, 3], true, None));
+    assert_eq!(page(5_026, 10_000).await, (vec![1, 2], true, None));
+    let large = Some(Defect::PayloadTooLarge { bytes: 3_009 });
+    assert_eq!(page(2_018, 3_008).await, (vec![1, 2, 3], true, large), "what does not come has no size");
+    assert_eq!(page(1 << 20, 3_009).await, (vec![1, 2, 3, 4, 5], false, None));
+    let batch = read(&db, &mut conn, Read { max_payload_bytes: 3_008, ..ALL }).await;
+    assert_eq!(batch.events[0].envelope.payload, "");
+
+    let lane = Lane::aggregate(None, "customer", "1");
+    let of_lane =
+        LaneRead { lane: &lane, from: 2, through: 4, limit: 9, max_bytes: 2_018, max_payload_bytes: 1_009 };
+    let page = Postgres::read_lane(&mut conn, &db.tables, &of_lane).await.unwrap();
+    assert_eq!((page.events.len(), page.full), (2, true));
+    let page =
+        Postgres::read_lane(&mut conn, &db.tables, &LaneRead { max_bytes: 9_999, ..of_lane }).await.unwrap();
+    assert_eq!((page.events.len(), page.full), (3, false));
+}
+
+#[tokio::test]
+async fn no_digit_of_a_payload_changes() {
+    let db = Db::new().await;
+    let mut conn = db.connect().await;
+    let mut exact = event("1");
+    let payload =
+        "{\"n\": 1.10, \"big\": 12345678901234567890123456789.000000001, \"text\": \"ä\\n\u{2028}\"}";
+    exact.payload = payload.to_owned();
+    Postgres::append(&mut conn, &db.tables, &exact, WriteOrder::Aggregate).await.unwrap();
+    let stored = &read(&db, &mut conn, ALL).await.events[0];
+    assert_eq!(stored.envelope.payload, payload);
+}
+
+#[tokio::test]
+async fn times_that_no_clock_reaches_stop_nobody() {
+    let db = Db::new().await;
+    let mut conn = db.connect().await;
+    db.run(
+        "SELECT {s}.publish('a.b', '{}', 'c', available_at => 'infinity', occurred_at => '-infinity');
+         SELECT {s}.publish('a.b', '{}', 'c', available_at => '-infinity', occurred_at => 'infinity')",
+    )
+    .await;
+    let batch = read(&db, &mut conn, ALL).await;
+    let [never, always] = &batch.events[..] else { panic!("{batch:?}") };
+    assert!(never.delayed && never.due_in > Duration::from_secs(1 << 32));
+    assert!(!always.delayed && always.due_in.is_zero());
+    assert!(never.envelope.occurred_at < always.envelope.occurred_at);
+}
+
+#[tokio::test]
+async fn a_lane_holds_its_tenants_undelayed_events_and_nothing_else() {
+    let db = Db::new().await;
+    let mut conn = db.connect().await;
+    let tenant = Some(uuid::Uuid::from_u128(7));
+    append(&db, &mut conn, &["1", "2"]).await;
+    let mut other = event("1");
+    other.tenant_id = tenant;
+    let mut delayed = event("1");
+    delayed.delay = Some(Duration::from_secs(60));
+    let events = [other, delayed, event("1")];
+    Postgres::append_all(&mut conn, &db.tables, &events, WriteOrder::Aggregate).await.unwrap();
+    let mut lane = async |lane: Lane| {
+        let all =
+            LaneRead { lane: &lane, from: 1, through: 9, limit: 9, max_bytes: 999, max_payload_bytes: 99 };
+        let page = Postgres::read_lane(&mut conn, &db.tables, &all).await.unwrap();
+        let entries = Postgres::lane_ids(&mut conn, &db.tables, &all).await.unwrap();
+        let page: Vec<_> = page.events.iter().map(|event| event.envelope.id).collect();
+        (page, entries.iter().map(|entry| entry.id).collect::<Vec<_>>())
+    };
+    assert_eq!(lane(Lane::aggregate(None, "customer", "1")).await, (vec![1, 5], vec![1, 5]));
+    assert_eq!(lane(Lane::aggregate(tenant, "customer", "1")).await, (vec![3], vec![3]));
+    assert_eq!(lane(Lane::aggregate(None, "customer", "3")).await, (vec![], vec![]));
+    assert_eq!(lane(Lane::Single(4)).await, (vec![4], vec![]), "a delayed event is a lane of its own");
+}

@@ -1,0 +1,11 @@
+use outbox_sdk::OutboxEvent;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(aggregate_type = "thing", tenant_id)]
+pub struct ThingUpdated {
+    id: u32,
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use outbox_sdk::OutboxEvent;
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(aggregate_type = "thing")]
+pub struct ThingUpdated {
+    #[outbox(aggregate_id)]
+    id: Option<Uuid>,
+}
+
+fn main() {}

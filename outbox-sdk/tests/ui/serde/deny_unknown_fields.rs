@@ -1,0 +1,12 @@
+use outbox_sdk::OutboxEvent;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[serde(deny_unknown_fields)]
+#[outbox(aggregate_type = "thing")]
+pub struct ThingUpdated {
+    id: u32,
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use outbox_sdk::OutboxEvent;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(aggregate_type = "thing")]
+pub struct ThingFound<T> {
+    found: T,
+}
+
+fn main() {}
