@@ -1,0 +1,280 @@
+//! One attempt at one event: validate, deliver, and what the outcome means.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use outbox_schema::validate::Verdict as Validity;
+use outbox_sdk::backend::{DeadReason, NewDeadLetter};
+use tokio::time::timeout;
+
+use crate::consumer::{ConsumerSpec, OnDead, Want};
+use crate::schemas::Schemas;
+use crate::sink::{Delivery, Outcome, Sink};
+use crate::slot::{Send, Verdict};
+
+/// The longest wait that a destination's own wish can ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
+/// How long an event waits for its schema between two looks: as long as it has waited already, within these bounds.
+const SCHEMA_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How many characters of an error text are kept.
+const MAX_ERROR_CHARS: usize = 2_000;
+
+/// A consumer and where its events go.
+pub(crate) struct Consumer {
+    pub(crate) spec: ConsumerSpec,
+    pub(crate) sink: Arc<dyn Sink>,
+}
+
+/// What happens to an event that the registry has no schema for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MissingSchema {
+    /// It waits, burning no attempt, and is dead after this long.
+    Wait {
+        /// From the first look.
+        dead_after: Duration,
+    },
+    /// It is delivered without validation.
+    Deliver,
+}
+
+impl Default for MissingSchema {
+    /// Wait for 24 hours.
+    fn default() -> Self {
+        Self::Wait { dead_after: Duration::from_secs(24 * 3600) }
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(crate) enum Attempted {
+    /// The sink was asked.
+    Sink(Outcome),
+    /// The event cannot be delivered, now or later.
+    Dead(DeadReason, String),
+    /// The registry has no schema for it yet.
+    SchemaMissing(String),
+}
+
+/// Tries one event: the stages that need no database.
+pub(crate) async fn attempt(
+    consumer: &Consumer,
+    schemas: &Schemas,
+    missing: MissingSchema,
+    send: &Send,
+) -> Attempted {
+    match validate(&consumer.spec, schemas, missing, send) {
+        Err(refused) => refused,
+        Ok(()) => Attempted::Sink(deliver(consumer, send).await),
+    }
+}
+
+fn validate(
+    spec: &ConsumerSpec,
+    schemas: &Schemas,
+    missing: MissingSchema,
+    send: &Send,
+) -> Result<(), Attempted> {
+    let envelope = &send.event.envelope;
+    let (event_type, major) = (envelope.event_type.as_str(), envelope.schema_version);
+    if let Some(defect) = send.event.defect {
+        return Err(Attempted::Dead(DeadReason::Undecodable, defect.to_string()));
+    }
+    if spec.wants(event_type, major) == Want::MajorMissing {
+        let pinned = spec.pinned(event_type).map_or_else(String::new, |pin| format!(" {pin}"));
+        return Err(Attempted::Dead(
+            DeadReason::MajorMissing,
+            format!(
+                "the consumer pins major{pinned} of `{event_type}` and the event has major {major}; move the pin, or \
+                 have the producer store the older major too"
+            ),
+        ));
+    }
+    match schemas.check(event_type, major, &envelope.payload) {
+        Validity::Valid => Ok(()),
+        Validity::Invalid(violations) => {
+            Err(Attempted::Dead(DeadReason::SchemaViolation, violations.to_string()))
+        }
+        Validity::Unreadable(why) => Err(Attempted::Dead(DeadReason::Undecodable, why.to_string())),
+        Validity::Unknown { .. } if missing == MissingSchema::Deliver => Ok(()),
+        Validity::Unknown { known_majors } => Err(Attempted::SchemaMissing(format!(
+            "the registry has no schema for `{event_type}` v{major} (it has {known_majors:?}); add the file, or set \
+             `[registry] missing = \"deliver\"`"
+        ))),
+    }
+}
+
+async fn deliver(consumer: &Consumer, send: &Send) -> Outcome {
+    let delivery =
+        Delivery { envelope: &send.event.envelope, attempt: send.attempts.saturating_add(1), replay: false };
+    // The sink is called inside, so that a panic before its first await is caught too.
+    let call = AssertUnwindSafe(async { consumer.sink.deliver(delivery).await }).catch_unwind();
+    match timeout(consumer.spec.timeout, call).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => {
+            Outcome::Retry { error: format!("the sink panicked: {}", panic_text(panic.as_ref())), after: None }
+        }
+        Err(_) => Outcome::Retry {
+            error: format!("no answer within the consumer's time limit of {:?}", consumer.spec.timeout),
+            after: None,
+        },
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + std::marker::Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a value that is no text")
+}
+
+/// What the attempt means for the slot: pure. `random` is uniform in `0.0..1.0`.
+pub(crate) fn judge(
+    spec: &ConsumerSpec,
+    missing: MissingSchema,
+    send: &Send,
+    attempted: Attempted,
+    now: Instant,
+    random: f64,
+) -> Verdict {
+    let attempts = send.attempts.saturating_add(1);
+    let policy = spec.retry_for(&send.event.envelope.event_type);
+    let dead = |reason, attempts, error: &str| Verdict::Dead {
+        letter: NewDeadLetter {
+            event_id: send.event.envelope.id,
+            reason,
+            attempts,
+            max_attempts: policy.max_attempts,
+            last_error: clip(error),
+        },
+        block: spec.on_dead == OnDead::Block,
+    };
+    match attempted {
+        Attempted::Sink(Outcome::Delivered) => Verdict::Delivered,
+        Attempted::Sink(Outcome::Unavailable { .. }) => Verdict::Unavailable,
+        Attempted::Sink(Outcome::Reject { error }) => dead(DeadReason::Rejected, attempts, &error),
+        Attempted::Sink(Outcome::Retry { error, .. }) if policy.exhausted(attempts) => {
+            dead(DeadReason::Attempts, attempts, &error)
+        }
+        Attempted::Sink(Outcome::Retry { error, after }) => {
+            let own = policy.delay(attempts, random);
+            let delay = after.map_or(own, |wish| wish.clamp(own, MAX_RETRY_AFTER.max(own)));
+            Verdict::Park { attempts, delay, error: clip(&error), schema_missing_since: None }
+        }
+        Attempted::Dead(reason, error) => dead(reason, send.attempts, &error),
+        Attempted::SchemaMissing(error) => {
+            let since = send.schema_missing_since.unwrap_or(now);
+            let waited = now.saturating_duration_since(since);
+            match missing {
+                MissingSchema::Wait { dead_after } if waited >= dead_after => {
+                    dead(DeadReason::SchemaMissing, send.attempts, &error)
+                }
+                _ => Verdict::Park {
+                    attempts: send.attempts,
+                    delay: waited.clamp(SCHEMA_WAIT.0, SCHEMA_WAIT.1).mul_f64(1.0 + 0.2 * random),
+                    error: clip(&error),
+                    schema_missing_since: Some(since),
+                },
+            }
+        }
+    }
+}
+
+/// Error texts are kept short and on one line each: they go to a column and to logs.
+fn clip(error: &str) -> String {
+    let text: String = error.chars().take(MAX_ERROR_CHARS).collect();
+    text.replace(|c: char| c.is_control() && c != '\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use outbox_sdk::{Envelope, Lane};
+
+    use super::*;
+    use crate::retry::{RetryPolicy, Schedule};
+    use crate::slot::Event;
+
+    fn send(attempts: u32) -> Send {
+        Send {
+            lane: Lane::Single(1),
+            event: Event {
+                envelope: Arc::new(Envelope::example("customer.updated", 1, "{}")),
+                defect: None,
+                filled_gap: false,
+            },
+            attempts,
+            schema_missing_since: None,
+        }
+    }
+
+    fn spec() -> ConsumerSpec {
+        let schedule = Schedule::List(vec![Duration::from_secs(10), Duration::from_secs(60)]);
+        ConsumerSpec::new("crm").unwrap().retry(RetryPolicy { schedule, max_attempts: 3 })
+    }
+
+    fn retry(after: Option<u64>) -> Attempted {
+        Attempted::Sink(Outcome::Retry { error: "503".into(), after: after.map(Duration::from_secs) })
+    }
+
+    fn judged(send: &Send, attempted: Attempted) -> Verdict {
+        judge(&spec(), MissingSchema::default(), send, attempted, Instant::now(), 0.0)
+    }
+
+    fn delay(verdict: &Verdict) -> u64 {
+        match verdict {
+            Verdict::Park { delay, .. } => delay.as_secs(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_failure_waits_by_the_policy_and_ends_dead() {
+        assert_eq!(delay(&judged(&send(0), retry(None))), 10);
+        assert_eq!(delay(&judged(&send(1), retry(None))), 60);
+        let Verdict::Dead { letter, block: false } = judged(&send(2), retry(None)) else { panic!("not dead") };
+        assert_eq!((letter.reason, letter.attempts, letter.max_attempts), (DeadReason::Attempts, 3, 3));
+    }
+
+    #[test]
+    fn a_wish_counts_between_the_own_delay_and_an_hour() {
+        assert_eq!(delay(&judged(&send(0), retry(Some(1)))), 10);
+        assert_eq!(delay(&judged(&send(0), retry(Some(120)))), 120);
+        assert_eq!(delay(&judged(&send(0), retry(Some(999_999)))), 3600);
+    }
+
+    #[test]
+    fn waiting_for_a_schema_burns_no_attempt_and_ends_after_its_time() {
+        let now = Instant::now();
+        let missing = || Attempted::SchemaMissing("no schema".into());
+        let first = judge(&spec(), MissingSchema::default(), &send(2), missing(), now, 0.0);
+        let Verdict::Park { attempts: 2, delay, schema_missing_since: Some(since), .. } = first else {
+            panic!("{first:?}")
+        };
+        assert_eq!((delay, since), (Duration::from_secs(1), now));
+        let mut waiting = send(2);
+        waiting.schema_missing_since = Some(since);
+        let later = now + Duration::from_secs(30);
+        let second = judge(&spec(), MissingSchema::default(), &waiting, missing(), later, 0.0);
+        assert_eq!(super::tests::delay(&second), 30);
+        let end = now + Duration::from_secs(24 * 3600);
+        let last = judge(&spec(), MissingSchema::default(), &waiting, missing(), end, 0.0);
+        assert!(matches!(last, Verdict::Dead { letter, .. } if letter.reason == DeadReason::SchemaMissing));
+    }
+
+    #[test]
+    fn a_rejected_event_blocks_its_lane_only_when_told_to() {
+        let rejected = || Attempted::Sink(Outcome::Reject { error: "no".into() });
+        assert!(matches!(judged(&send(0), rejected()), Verdict::Dead { block: false, .. }));
+        let blocking = spec().on_dead(OnDead::Block);
+        let verdict = judge(&blocking, MissingSchema::default(), &send(0), rejected(), Instant::now(), 0.0);
+        assert!(matches!(verdict, Verdict::Dead { block: true, letter } if letter.attempts == 1));
+    }
+
+    #[test]
+    fn error_texts_are_short_and_without_control_characters() {
+        assert_eq!(clip("a\u{1b}[31mb\r\nc"), "a [31mb \nc");
+        assert_eq!(clip(&"é".repeat(5_000)).chars().count(), MAX_ERROR_CHARS);
+    }
+}

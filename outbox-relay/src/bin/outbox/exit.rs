@@ -1,0 +1,69 @@
+//! Why a command failed, and the exit code that says so.
+
+use std::error::Error;
+use std::fmt;
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+
+use outbox_relay::config::ConfigError;
+
+/// A failed command.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    code: u8,
+    text: String,
+}
+
+impl Failure {
+    /// A check did not hold.
+    pub(crate) fn check(text: impl Into<String>) -> Self {
+        Self { code: 1, text: text.into() }
+    }
+
+    /// The arguments or the configuration cannot be used.
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self { code: 2, text: text.into() }
+    }
+
+    /// The database or the network failed.
+    pub(crate) fn database(text: impl Into<String>) -> Self {
+        Self { code: 3, text: text.into() }
+    }
+
+    /// The operating system gave no threads.
+    pub(crate) fn runtime(error: &std::io::Error) -> Self {
+        Self { code: 3, text: format!("cannot start the runtime: {error}; raise the limits of this process") }
+    }
+
+    /// Prints the text and gives the exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("{}", self.text.trim_end());
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        Self::usage(error.render(std::io::stderr().is_terminal()))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// An error and what caused it, each said once.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            text = format!("{text}: {part}");
+        }
+        cause = error.source();
+    }
+    text
+}

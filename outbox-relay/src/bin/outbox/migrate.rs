@@ -1,0 +1,80 @@
+//! `outbox migrate`: create or upgrade the tables.
+
+use std::path::PathBuf;
+
+use outbox_relay::config::Config;
+use outbox_sdk::{MigrateError, MigrationName, Migrator, Tables};
+
+use crate::OutputFormat;
+use crate::database::{self, Database};
+use crate::exit::{Failure, chain};
+
+/// Arguments of `outbox migrate`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration file; only its [database] section is used.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The database, as postgres://USER@HOST/DATABASE or sqlite://PATH. Default: the configuration's, else
+    /// DATABASE_URL.
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// The PostgreSQL schema that holds the tables. Default: the configuration's, else `outbox`.
+    #[arg(long, value_name = "NAME")]
+    schema: Option<String>,
+    /// Only the inbox table: what a consumer's own database needs.
+    #[arg(long)]
+    inbox: bool,
+    /// The PostgreSQL setting in which the application keeps a transaction's tenant; used when the tables are created.
+    #[arg(long, value_name = "NAME", default_value = "app.tenant_id")]
+    tenant_setting: String,
+    /// Change nothing; fail when something is missing.
+    #[arg(long)]
+    check: bool,
+}
+
+pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Failure> {
+    let config = args.config.as_ref().map(|path| Config::load(path, std::env::vars_os())).transpose()?;
+    let url = database::url(args.database, config.as_ref())?;
+    let schema = args
+        .schema
+        .or_else(|| config.as_ref().map(|config| config.database.schema.clone()))
+        .map_or_else(|| Ok(Tables::default()), |name| Tables::in_schema(&name))
+        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let migrator = if args.inbox { Migrator::inbox() } else { Migrator::outbox() }
+        .tables(&schema)
+        .tenant_setting(&args.tenant_setting)
+        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let names = match Database::open(&url, !args.check, 2)? {
+        Database::Postgres(pool) if args.check => migrator.check(&pool).await,
+        Database::Postgres(pool) => migrator.run(&pool).await.map(|migrated| migrated.applied),
+        Database::Sqlite(pool) if args.check => migrator.check(&pool).await,
+        Database::Sqlite(pool) => migrator.run(&pool).await.map(|migrated| migrated.applied),
+    }
+    .map_err(|error| failure(&error))?;
+    print(&names, args.check, format);
+    if args.check && !names.is_empty() {
+        let inbox = if args.inbox { " --inbox" } else { "" };
+        return Err(Failure::check(format!(
+            "error: {} migrations are missing\nhelp: run `outbox migrate{inbox}`",
+            names.len()
+        )));
+    }
+    Ok(())
+}
+
+fn failure(error: &MigrateError) -> Failure {
+    Failure::database(format!("error: {}", chain(error)))
+}
+
+fn print(names: &[MigrationName], check: bool, format: OutputFormat) {
+    let what = if check { "missing" } else { "applied" };
+    match format {
+        OutputFormat::Json => {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            println!("{}", serde_json::json!({ what: names }));
+        }
+        OutputFormat::Text if names.is_empty() => println!("the tables are up to date"),
+        OutputFormat::Text => names.iter().for_each(|name| println!("{what} {name}")),
+    }
+}

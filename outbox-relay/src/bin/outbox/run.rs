@@ -1,0 +1,84 @@
+//! `outbox run`: the relay as a process.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use outbox_relay::config::{Config, ConsumerConfig};
+use outbox_relay::sink::webhook::WebhookSink;
+use outbox_relay::{Relay, RelayError, Schemas};
+use outbox_sdk::{Migratable, Tables};
+use sqlx::Pool;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::database::Database;
+use crate::exit::{Failure, chain};
+
+/// Arguments of `outbox run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The configuration file.
+    #[arg(long, value_name = "FILE", default_value = "outbox.toml")]
+    config: PathBuf,
+}
+
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::load(&args.config, std::env::vars_os())?;
+    let url = config.require_database()?;
+    let consumers = config.require_consumers()?;
+    let schemas = Schemas::open(&config.registry.path).map_err(|error| Failure::usage(chain(&error)))?;
+    // Each consumer keeps one connection; registering and health need a few more.
+    let connections = u32::try_from(consumers.len()).unwrap_or(u32::MAX).saturating_add(4);
+    match Database::open(url, false, connections)? {
+        Database::Postgres(pool) => relay(pool, &config, consumers, schemas).await,
+        Database::Sqlite(pool) => relay(pool, &config, consumers, schemas).await,
+    }
+}
+
+async fn relay<DB: Migratable>(
+    pool: Pool<DB>,
+    config: &Config,
+    consumers: &[ConsumerConfig],
+    schemas: Schemas,
+) -> Result<(), Failure> {
+    let tables = Tables::in_schema(&config.database.schema)
+        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let settings = config.settings();
+    let name = settings.name.clone();
+    let mut builder = Relay::builder(pool).tables(tables).settings(settings).schemas(schemas);
+    for consumer in consumers {
+        let Some(webhook) = &consumer.webhook else { continue };
+        let sink = WebhookSink::new(webhook.clone()).map_err(|error| {
+            Failure::usage(format!("error: consumer `{}`: {}", consumer.spec.name, chain(&error)))
+        })?;
+        builder = builder.consumer(consumer.spec.clone(), Arc::new(sink));
+    }
+    let relay = builder.build().map_err(|error| Failure::usage(format!("error: {error}")))?;
+
+    // Installed before anything runs: a signal that comes now is not lost.
+    let shutdown = shutdown_signal()?;
+    tracing::info!(relay = name, consumers = consumers.len(), "the relay starts");
+    match relay.run(shutdown).await {
+        Ok(()) | Err(RelayError::NeverStarted) => {
+            tracing::info!(relay = name, "the relay has stopped");
+            Ok(())
+        }
+        Err(error @ RelayError::StartNeeded { .. }) => Err(Failure::usage(format!("error: {error}"))),
+        Err(error) => Err(Failure::database(format!("error: {}", chain(&error)))),
+    }
+}
+
+/// Resolves on SIGTERM or Ctrl-C.
+fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
+    let install = |kind| {
+        signal(kind).map_err(|error| Failure::database(format!("error: cannot listen for signals: {error}")))
+    };
+    let mut terminate = install(SignalKind::terminate())?;
+    let mut interrupt = install(SignalKind::interrupt())?;
+    Ok(async move {
+        let name = tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        };
+        tracing::info!(signal = name, "draining: nothing new is sent, what is in flight ends");
+    })
+}

@@ -1,0 +1,304 @@
+//! `[[consumer]]` and what belongs to it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use outbox_sdk::webhook::{Format, Secret as SigningSecret, Secrets, Source};
+
+use super::document::{Place, Value};
+use super::error::{Finding, Findings};
+use super::reader::{Field, Problem, Section, as_integer, as_text, read_node};
+use super::retry;
+use super::secret::{Environment, resolve};
+use super::units;
+use crate::consumer::{
+    ConsumerName, ConsumerSpec, DEFAULT_TIMEOUT, EventFilter, EventPattern, OnDead, Ordering, OtherMajors,
+    Start,
+};
+use crate::sink::webhook::WebhookConfig;
+
+const PATTERN_HELP: &str = "write an event type such as \"entity.customer.updated\", a prefix such as \
+                            \"entity.customer.*\", or \"*\" for all";
+const EVENT_TYPE_HELP: &str =
+    "write one event type of two or three parts, such as \"entity.customer.updated\"";
+const SECRETS_HELP: &str =
+    "add secrets = [\"env:NAME\"]; the value is whsec_ and the base64 of 24 to 64 random bytes";
+
+/// A consumer of the configuration, with its destination.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ConsumerConfig {
+    /// The consumer.
+    pub spec: ConsumerSpec,
+    /// `[consumer.webhook]`: where its events go.
+    pub webhook: Option<WebhookConfig>,
+    pub(super) place: Place,
+}
+
+/// How long one request may take, unless the webhook or its consumer say otherwise.
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What consumers are read with.
+#[derive(Clone, Copy)]
+pub(super) struct Context<'a> {
+    pub(super) env: &'a Environment,
+    pub(super) folder: &'a Path,
+    /// What CloudEvents say about where they come from.
+    pub(super) source: &'a Source,
+    /// The relay's lease and where it was written; `None` when it was refused.
+    pub(super) lease: Option<(Duration, Option<&'a Place>)>,
+}
+
+pub(super) fn consumers(sections: Vec<Section<'_>>, context: Context<'_>) -> Vec<ConsumerConfig> {
+    let mut first_use: BTreeMap<ConsumerName, Place> = BTreeMap::new();
+    let mut consumers = Vec::new();
+    for mut section in sections {
+        let name = section.read("name", |value| parsed(value, "a consumer name", NAME_HELP));
+        if let Field::Given(name, place) = &name {
+            if let Some(first) = first_use.get(name) {
+                let message = format!("the consumer name `{name}` is used twice");
+                let finding = Finding::new(place.clone(), message, "give every consumer a name of its own");
+                section.findings().push(finding.related(first.clone(), "first used here"));
+            } else {
+                first_use.insert(name.clone(), place.clone());
+            }
+        }
+        let name = section.require("name", name, NAME_HELP);
+        consumers.extend(consumer(section, name, context));
+    }
+    consumers
+}
+
+const NAME_HELP: &str =
+    "write name = \"...\" with 1 to 63 of a-z, 0-9, _ and -, beginning with a letter, such as \"crm\"";
+
+/// Reads everything, so that all is checked, and gives nothing when there is no name to keep progress under.
+fn consumer(
+    mut section: Section<'_>,
+    name: Option<ConsumerName>,
+    context: Context<'_>,
+) -> Option<ConsumerConfig> {
+    let place = section.place().clone();
+    let events =
+        section.list("events", |value| parsed::<EventPattern>(value, "an event pattern", PATTERN_HELP));
+    let pins = pins(&mut section);
+    let max_in_flight = section.integer::<usize>("max_in_flight", 1..=10_000);
+    let ordering = section.one_of("ordering", &[("lane", Ordering::Lane), ("none", Ordering::None)]);
+    let on_dead = section.one_of("on_dead", &[("continue", OnDead::Continue), ("block", OnDead::Block)]);
+    let other_majors =
+        section.one_of("other_majors", &[("dead", OtherMajors::Dead), ("skip", OtherMajors::Skip)]);
+    let start = section.read("start", start);
+    let timeout = section.duration("timeout");
+    let (policy, overrides) = retry::of_consumer(&mut section);
+    let limit = timeout.known(DEFAULT_TIMEOUT);
+    let webhook_section = section.table("webhook", "[consumer.webhook]");
+    let webhook = webhook_section.and_then(|section| webhook(section, limit, context));
+
+    let filter = filter(&section, &events);
+    if let Some(filter) = &filter {
+        pins_within(filter, &pins, section.findings());
+    }
+    below_lease(&timeout, &section, context);
+    section.finish();
+
+    let mut spec = ConsumerSpec::named(name?);
+    spec.events = filter.unwrap_or(spec.events);
+    spec.pins = pins.into_iter().map(|(event_type, (major, _))| (event_type, major)).collect();
+    spec.max_in_flight = max_in_flight.or(spec.max_in_flight);
+    spec.ordering = ordering.or(spec.ordering);
+    spec.on_dead = on_dead.or(spec.on_dead);
+    spec.other_majors = other_majors.or(spec.other_majors);
+    spec.start = start.given();
+    spec.timeout = timeout.or(spec.timeout);
+    spec.retry = policy;
+    spec.retry_for = overrides;
+    Some(ConsumerConfig { spec, webhook, place })
+}
+
+/// The filter as far as it is known: all events without `events`, nothing when an entry was refused.
+fn filter(section: &Section<'_>, events: &Field<Vec<(EventPattern, Place)>>) -> Option<EventFilter> {
+    match events {
+        Field::Absent => Some(EventFilter::all()),
+        Field::Invalid => None,
+        Field::Given(patterns, place) => {
+            let filter = EventFilter::new(patterns.iter().map(|(pattern, _)| pattern.clone()).collect());
+            if filter.is_err() {
+                section.refuse(
+                    place.clone(),
+                    "`events` is empty, so the consumer receives nothing",
+                    PATTERN_HELP,
+                );
+            }
+            filter.ok()
+        }
+    }
+}
+
+type Pins = BTreeMap<String, (u32, Place)>;
+
+fn pins(section: &mut Section<'_>) -> Pins {
+    let findings = section.findings();
+    let Some(table) = section.table("pins", "[consumer.pins]") else { return Pins::new() };
+    let mut pins = Pins::new();
+    for (event_type, entry) in table.entries() {
+        let exact = event_type.parse::<EventPattern>().is_ok_and(|pattern| pattern.is_exact());
+        if !exact {
+            let message = format!("`{event_type}` is not an event type");
+            findings.push(Finding::new(entry.key.clone(), message, EVENT_TYPE_HELP));
+        }
+        let name = format!("the pin of `{event_type}`");
+        let major =
+            read_node(&name, entry.node, |value| as_integer(value, 1..=i128::from(i32::MAX)), findings);
+        if let (true, Some(major)) = (exact, major.given()) {
+            pins.insert(event_type, (major, entry.key));
+        }
+    }
+    pins
+}
+
+fn pins_within(filter: &EventFilter, pins: &Pins, findings: &Findings) {
+    for (event_type, (_, place)) in pins.iter().filter(|(event_type, _)| !filter.matches(event_type)) {
+        let message = format!("`{event_type}` is pinned, but `events` does not cover it");
+        findings.push(Finding::new(place.clone(), message, "add it to `events`, or remove the pin"));
+    }
+}
+
+fn start(value: &Value) -> Result<Start, Problem> {
+    const HELP: &str =
+        "write \"earliest\", \"now\", or a time with its offset such as \"2026-01-31T08:00:00Z\"";
+    let at = match value {
+        Value::Datetime(text) => units::time(text),
+        _ => match as_text(value).map_err(|problem| Problem::new(problem.message, HELP))? {
+            "earliest" => return Ok(Start::Earliest),
+            "now" => return Ok(Start::Now),
+            text => units::time(text),
+        },
+    };
+    at.map(Start::At).map_err(|error| Problem::new(format!("is not a beginning: {error}"), HELP))
+}
+
+/// A sink that worked as long as its lease could be at work when the next owner begins. A sixth of the lease stays
+/// for the renewal and for the answer's way into the database.
+fn below_lease(timeout: &Field<Duration>, section: &Section<'_>, context: Context<'_>) {
+    let (Some(limit), Some((lease, lease_place))) = (timeout.known(DEFAULT_TIMEOUT), context.lease) else {
+        return;
+    };
+    let longest = lease - lease / 6;
+    if limit <= longest {
+        return;
+    }
+    let place = timeout.place().unwrap_or(section.place()).clone();
+    let [limit, lease, longest] = [limit, lease, longest].map(units::show);
+    let message = format!("`timeout` ({limit}) is too long for the relay's `lease` ({lease})");
+    let help =
+        format!("set `timeout` to at most {longest} (five sixths of the lease), or raise `lease` in [relay]");
+    let finding = Finding::new(place, message, help);
+    section.findings().push(match lease_place {
+        Some(place) => finding.related(place.clone(), "the lease"),
+        None => finding,
+    });
+}
+
+/// Connecting is a part of the request.
+fn connect_below(connect_timeout: &Field<Duration>, whole: Option<Duration>, section: &Section<'_>) {
+    if let (Field::Given(connect, place), Some(whole)) = (connect_timeout, whole)
+        && *connect >= whole
+    {
+        let [connect, whole] = [*connect, whole].map(units::show);
+        let message = format!("`connect_timeout` ({connect}) is not below `timeout` ({whole})");
+        section.refuse(place.clone(), message, "lower it, or raise `timeout` of the [consumer.webhook]");
+    }
+}
+
+/// `limit` is the consumer's time limit, known unless it was refused: it ends a request too, so it bounds the
+/// webhook's own limits, the defaults included.
+fn webhook(mut section: Section<'_>, limit: Option<Duration>, context: Context<'_>) -> Option<WebhookConfig> {
+    let url = section.read("url", url);
+    let secrets = section.list("secrets", |value| signing_secret(value, context));
+    let allow_private_addresses = section.bool("allow_private_addresses");
+    let connect_timeout = section.duration("connect_timeout");
+    let timeout = section.duration("timeout");
+    let format = section.one_of("format", &[("cloudevents", Format::CloudEvents), ("plain", Format::Plain)]);
+
+    let whole =
+        timeout.known(limit.map_or(DEFAULT_REQUEST_TIMEOUT, |limit| limit.min(DEFAULT_REQUEST_TIMEOUT)));
+    connect_below(&connect_timeout, whole, &section);
+    if let (Field::Given(timeout, place), Some(limit)) = (&timeout, limit)
+        && *timeout > limit
+    {
+        let [timeout, limit] = [*timeout, limit].map(units::show);
+        let message =
+            format!("`timeout` of the webhook ({timeout}) is above `timeout` of its consumer ({limit})");
+        section.refuse(place.clone(), message, "lower this one, or raise `timeout` of the [[consumer]]");
+    }
+    if let (Field::Given(url, place), Some(false)) = (&url, allow_private_addresses.known(false))
+        && url.scheme() == "http"
+    {
+        let help = "use https; plain http is for loopback and internal receivers, with allow_private_addresses = true";
+        section.refuse(place.clone(), "`url` is plain http, so events would travel readable for all", help);
+    }
+    let url = section.require("url", url, "add url = \"https://...\"");
+    let secrets_place = secrets.place().unwrap_or(section.place()).clone();
+    let secrets = section.require("secrets", secrets, SECRETS_HELP).and_then(|list| {
+        let signing = list.into_iter().map(|(secret, _)| secret);
+        let all = signing.fold(None, |all: Option<Secrets>, secret| match all {
+            None => Some(Secrets::new(secret)),
+            Some(all) => Some(all.and(secret)),
+        });
+        if all.is_none() {
+            section.refuse(
+                secrets_place,
+                "`secrets` is empty, so requests could not be signed",
+                SECRETS_HELP,
+            );
+        }
+        all
+    });
+    section.finish();
+
+    let mut config = WebhookConfig::new(String::from(url?), secrets?);
+    config.allow_private_addresses = allow_private_addresses.or(config.allow_private_addresses);
+    config.timeout = whole.unwrap_or(config.timeout);
+    config.connect_timeout = connect_timeout.or(config.connect_timeout.min(config.timeout / 2));
+    config.format = format.or(config.format);
+    config.source = context.source.clone();
+    Some(config)
+}
+
+fn url(value: &Value) -> Result<reqwest::Url, Problem> {
+    const HELP: &str = "write the receiver's address, such as \"https://crm.example/hooks\"";
+    let url = reqwest::Url::parse(as_text(value)?)
+        .map_err(|error| Problem::new(format!("is not a URL: {error}"), HELP))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(Problem::new(
+            format!("has the scheme `{}`", url.scheme()),
+            "use https, or http for internal receivers",
+        ));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(Problem::new(
+            "contains a user or password",
+            "remove it; requests are signed with `secrets`",
+        ));
+    }
+    Ok(url)
+}
+
+fn signing_secret(value: &Value, context: Context<'_>) -> Result<SigningSecret, Problem> {
+    let Some(resolved) = resolve(as_text(value)?, context.env, context.folder) else {
+        let help = "write \"env:NAME\" or \"file:PATH\" and keep the secret there";
+        return Err(Problem::new("is a secret in plain sight", help));
+    };
+    let secret = resolved.map_err(|error| {
+        let help = "set the variable or write the file, or name another one by \"env:NAME\" or \"file:PATH\"";
+        Problem::new(format!("cannot be resolved: {error}"), help)
+    })?;
+    SigningSecret::parse(secret.expose())
+        .map_err(|error| Problem::new("names a value that is not a signing secret", error.to_string()))
+}
+
+fn parsed<T: std::str::FromStr>(value: &Value, what: &str, help: &str) -> Result<T, Problem> {
+    let text = as_text(value)?;
+    text.parse().map_err(|_| Problem::new(format!("is not {what}: \"{text}\""), help))
+}

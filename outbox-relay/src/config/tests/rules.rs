@@ -1,0 +1,301 @@
+//! One finding for every rule about the file.
+
+use super::*;
+
+#[test]
+fn every_rule_has_its_finding() {
+    let crm = |lines: &str| format!("{CRM}{lines}");
+    let hook = |url: &str, lines: &str| {
+        format!("{CRM}[consumer.webhook]\nurl = \"{url}\"\nsecrets = [\"env:CRM_SECRET\"]\n{lines}")
+    };
+    let keys = |secrets: &str| {
+        format!("{CRM}[consumer.webhook]\nurl = \"https://a.example/\"\nsecrets = {secrets}\n")
+    };
+    let good = "https://a.example/";
+    for (text, expected) in [
+        // Shape of the file.
+        (
+            "leese = 1".to_owned(),
+            "1:1 unknown key `leese` in the configuration / remove it; the keys here are",
+        ),
+        ("[relya]".to_owned(), "1:2 unknown key `relya` in the configuration / did you mean `relay`?"),
+        ("relay = 1".to_owned(), "1:9 `relay` must be a table, not an integer / write a section [relay]"),
+        (
+            "[consumer]\nname = \"crm\"".to_owned(),
+            "1:1 `consumer` must be a list of tables, not a table / write [[con",
+        ),
+        (
+            "consumer = [1]".to_owned(),
+            "1:13 an entry of `consumer` must be a table, not an integer / write [[con",
+        ),
+        ("[relay]\nleese = \"3s\"".to_owned(), "2:1 unknown key `leese` in [relay] / did you mean `lease`?"),
+        // Kinds and values.
+        (
+            "[relay]\nlease = 30".to_owned(),
+            "2:9 `lease` must be a duration, not an integer / write a duration such",
+        ),
+        (
+            "[relay]\nlease = \"30x\"".to_owned(),
+            "2:9 `lease` is not a duration: the unit `x` is unknown / write",
+        ),
+        ("[relay]\nlease = \"0s\"".to_owned(), "2:9 `lease` must be longer than zero / write a duration"),
+        (
+            "[relay]\nread_rows = \"5\"".to_owned(),
+            "2:13 `read_rows` must be an integer, not a string / write a whole",
+        ),
+        (
+            "[relay]\nread_rows = 0".to_owned(),
+            "2:13 `read_rows` is out of range / write a whole number from 1 to",
+        ),
+        (
+            format!("[relay]\nread_rows = {}", "9".repeat(50)),
+            "2:13 `read_rows` is out of range / write a whole",
+        ),
+        (
+            "[relay]\nread_bytes = -1".to_owned(),
+            "2:14 `read_bytes` is not a number of bytes / write a number",
+        ),
+        ("[relay]\nread_bytes = 0".to_owned(), "2:14 `read_bytes` must not be 0 / write a number of bytes"),
+        (
+            "[relay]\nread_bytes = true".to_owned(),
+            "2:14 `read_bytes` must be a size, not a boolean / write a",
+        ),
+        (
+            "[relay]\nread_bytes = \"8 mb\"".to_owned(),
+            "2:14 `read_bytes` is not a size: the unit `mb` is unknown",
+        ),
+        (
+            "[relay]\nname = 1.5".to_owned(),
+            "2:8 `name` must be a string, not a float / put the value into quotes",
+        ),
+        ("[relay]\nname = \"\"".to_owned(), "2:8 `name` is not a name / use 1 to 255 bytes"),
+        ("[relay]\nsource = \"a b\"".to_owned(), "2:10 `source` is not a CloudEvents source / use a URI"),
+        (
+            "[registry]\nmissing = \"drop\"".to_owned(),
+            "2:11 `missing` cannot be \"drop\" / write \"wait\" or \"deliver\"",
+        ),
+        (
+            "[registry]\nmissing = 1".to_owned(),
+            "2:11 `missing` must be a string, not an integer / write \"wait\"",
+        ),
+        ("[registry]\nmissing_after = \"0s\"".to_owned(), "2:17 `missing_after` must be longer than zero"),
+        ("[registry]\npath = \"\"".to_owned(), "2:8 `path` is empty / name the folder"),
+        (
+            "[registry]\nbase_url = \"schemas\"".to_owned(),
+            "2:12 `base_url` is not an http or https URL / use",
+        ),
+        ("[database]\nschema = \"pg_x\"".to_owned(), "2:10 `schema` is not a schema name / use 1 to 63"),
+        (
+            "[database]\nurl = \"mysql://h\"".to_owned(),
+            "2:7 `url` is not the address of a PostgreSQL or SQLite",
+        ),
+        (
+            "[database]\nurl = \"env:NONE\"".to_owned(),
+            "2:7 `url` cannot be resolved: the environment variable `NONE`",
+        ),
+        (
+            "[database]\nurl = \"file:none\"".to_owned(),
+            "2:7 `url` cannot be resolved: the file `none` cannot be read",
+        ),
+        // Consumers.
+        ("[[consumer]]".to_owned(), "1:1 `name` is missing in [[consumer]] / write name = "),
+        ("[[consumer]]\nname = \"2\"".to_owned(), "2:8 `name` is not a consumer name: \"2\" / write name = "),
+        (
+            crm("events = []"),
+            "3:10 `events` is empty, so the consumer receives nothing / write an event type",
+        ),
+        (crm("events = \"*\""), "3:10 `events` must be a list, not a string / write a list"),
+        (
+            crm("events = [\"*\", \"a\"]"),
+            "3:16 an entry of `events` is not an event pattern: \"a\" / write an event",
+        ),
+        (crm("pins = { x = 1 }"), "3:10 `x` is not an event type / write one event type"),
+        (crm("pins = { \"a.*\" = 1 }"), "3:10 `a.*` is not an event type / write one event type"),
+        (crm("pins = { \"a.b\" = 0 }"), "3:18 the pin of `a.b` is out of range / write a whole number"),
+        (
+            crm("events = [\"a.c\"]\npins = { \"a.b\" = 1 }"),
+            "4:10 `a.b` is pinned, but `events` does not cover it",
+        ),
+        (crm("max_in_flight = 0"), "3:17 `max_in_flight` is out of range / write a whole number"),
+        (crm("ordering = \"global\""), "3:12 `ordering` cannot be \"global\" / write \"lane\" or \"none\""),
+        (crm("on_dead = \"stop\""), "3:11 `on_dead` cannot be \"stop\" / write \"continue\" or \"block\""),
+        (crm("other_majors = \"x\""), "3:16 `other_majors` cannot be \"x\" / write \"dead\" or \"skip\""),
+        (
+            crm("start = \"later\""),
+            "3:9 `start` is not a beginning: `later` is not a time / write \"earliest\"",
+        ),
+        (crm("start = 2026-01-01"), "3:9 `start` is not a beginning: `2026-01-01` is not a time / write"),
+        (
+            crm("start = 2026-01-01T00:00:00"),
+            "3:9 `start` is not a beginning: the time `2026-01-01T00:00:00` has no",
+        ),
+        (crm("start = 5"), "3:9 `start` must be a string, not an integer / write \"earliest\""),
+        (
+            crm("timeout = \"26s\""),
+            "3:11 `timeout` (26s) is too long for the relay's `lease` (30s) / set `timeout` to",
+        ),
+        // Retry.
+        (crm("retry = {}\nretry.x = 1"), "4:1 not valid TOML: "),
+        (
+            crm("retry = { attempts = 1 }"),
+            "3:11 unknown key `attempts` in [consumer.retry] / remove it; the keys",
+        ),
+        (crm("retry = { schedule = [] }"), "3:22 `schedule` is empty / write at least one duration"),
+        (
+            crm("retry = { schedule = [\"0s\"] }"),
+            "3:23 an entry of `schedule` must be longer than zero / write",
+        ),
+        (crm("retry = { base = \"1s\" }"), "3:9 `cap` is missing in [consumer.retry] / write base"),
+        (crm("retry = { cap = \"1s\" }"), "3:9 `base` is missing in [consumer.retry] / write base"),
+        (
+            crm("retry = { base = \"2s\", cap = \"1s\" }"),
+            "3:18 `base` is above `cap` / raise `cap` or lower `base`",
+        ),
+        (
+            crm("retry = { schedule = [\"1s\"], base = \"2s\" }"),
+            "3:22 `schedule` excludes `base` and `cap` / write base",
+        ),
+        (
+            crm("retry = { max_attempts = 0 }"),
+            "3:26 `max_attempts` is out of range / write a whole number from 1",
+        ),
+        (crm("[consumer.retry_for.x]"), "3:21 `x` is not an event pattern / write an event type such as"),
+        (
+            crm("retry_for = { \"a.b\" = 3 }"),
+            "3:23 the policy of `a.b` must be a table, not an integer / write a",
+        ),
+        // Webhooks.
+        (
+            crm("[consumer.webhook]\nsecrets = [\"env:CRM_SECRET\"]"),
+            "3:1 `url` is missing in [consumer.webhook] / add",
+        ),
+        (
+            crm("[consumer.webhook]\nurl = \"https://a.example/\""),
+            "3:1 `secrets` is missing in [consumer.webhook] / add",
+        ),
+        (keys("[]"), "5:11 `secrets` is empty, so requests could not be signed / add secrets"),
+        (
+            keys(&format!("[\"{KEY}\"]")),
+            "5:12 an entry of `secrets` is a secret in plain sight / write \"env:NAME\"",
+        ),
+        (
+            keys("[\"env:NONE\"]"),
+            "5:12 an entry of `secrets` cannot be resolved: the environment variable `NONE` is",
+        ),
+        (
+            keys("[\"env:NO_KEY\"]"),
+            "5:12 an entry of `secrets` names a value that is not a signing secret / a webhook",
+        ),
+        (hook("a.example", ""), "4:7 `url` is not a URL: relative URL without a base / write the receiver's"),
+        (hook("ftp://a.example/", ""), "4:7 `url` has the scheme `ftp` / use https"),
+        (hook("https://u:p@a.example/", ""), "4:7 `url` contains a user or password / remove it"),
+        (
+            hook("http://a.example/", ""),
+            "4:7 `url` is plain http, so events would travel readable for all / use https",
+        ),
+        (
+            hook(good, "connect_timeout = \"16s\""),
+            "6:19 `connect_timeout` (16s) is not below `timeout` (15s) / lower it",
+        ),
+        (
+            hook(good, "format = \"xml\""),
+            "6:10 `format` cannot be \"xml\" / write \"cloudevents\" or \"plain\"",
+        ),
+        (
+            hook(good, "allow_private_addresses = \"yes\""),
+            "6:27 `allow_private_addresses` must be true or false, not a string / write true",
+        ),
+        (
+            format!("[[consumer]]\nname = \"crm\"\ntimeout = \"10s\"\n{HOOK}timeout = \"11s\""),
+            "7:11 `timeout` of the webhook (11s) is above `timeout` of its consumer (10s) / lower this one",
+        ),
+        // Between keys.
+        (
+            format!("{CRM}{CRM}"),
+            "4:8 the consumer name `crm` is used twice / give every consumer a name of its own",
+        ),
+        (
+            "[relay]\npoll_min = \"2s\"".to_owned(),
+            "2:12 `poll_min` is above `poll_max` / raise `poll_max` or lower",
+        ),
+        (
+            "[relay]\npoll_max = \"1ms\"".to_owned(),
+            "2:12 `poll_min` is above `poll_max` / raise `poll_max` or lower",
+        ),
+        (
+            "[relay]\nwindow_rows = 10".to_owned(),
+            "2:15 `read_rows` is above `window_rows` / raise `window_rows`",
+        ),
+        ("[relay]\nread_bytes = \"1 GiB\"".to_owned(), "2:14 `read_bytes` is above `window_bytes` / raise"),
+    ] {
+        let found = findings(parse(&text));
+        let [finding] = found.as_slice() else { panic!("not one finding for {text:?}: {found:#?}") };
+        assert!(finding.starts_with(expected), "{text:?}\n found  {finding}\n wanted {expected}");
+    }
+}
+
+#[test]
+fn time_limits_without_a_value_stay_below_those_with_one() {
+    let short = parse(&format!("[relay]\nlease = \"3s\"\n{CRM}timeout = \"2s\"\n{HOOK}")).unwrap();
+    let webhook = short.consumers[0].webhook.as_ref().unwrap();
+    assert_eq!((webhook.timeout, webhook.connect_timeout), (Duration::from_secs(2), Duration::from_secs(1)));
+
+    let found = findings(parse(&format!("[relay]\nlease = \"10s\"\n{CRM}{HOOK}")));
+    let expected = "3:1 `timeout` (25s) is too long for the relay's `lease` (10s) / \
+                    set `timeout` to at most 8s (five sixths of the lease), or raise `lease` in [relay]";
+    assert_eq!(found, [expected]);
+}
+
+#[test]
+fn a_refused_value_starts_no_further_findings() {
+    // With the defaults in place of what is refused, the rules between keys would be broken three times.
+    let relay = "[relay]\nlease = \"x\"\npoll_min = \"x\"\npoll_max = \"1ms\"\n";
+    let consumer = "timeout = \"28s\"\nevents = [1]\npins = { \"a.b\" = 1 }\n";
+    let found = findings(parse(&format!("{relay}{CRM}{consumer}{HOOK}")));
+    assert_eq!(found.len(), 3, "{found:#?}");
+}
+
+#[test]
+fn all_mistakes_of_a_file_are_reported_in_its_order() {
+    let text = r#"
+relay = { leas = "1s", poll_min = "2m" }
+[database]
+url = "mysql://root:hunter2@h/"
+[[consumer]]
+name = "C R M"
+events = ["a.b", "A.b", 3]
+retry = { schedule = ["1 m"], max_attempts = "3" }
+[consumer.webhook]
+url = "crm"
+secrets = ["hunter2", "env:NONE"]
+[[consumers]]
+"#;
+    let places: Vec<_> = parse(text).unwrap_err().findings().iter().filter_map(Finding::location).collect();
+    let expected = [
+        (2, 11),
+        (2, 35),
+        (4, 7),
+        (6, 8),
+        (7, 18),
+        (7, 25),
+        (8, 23),
+        (8, 46),
+        (10, 7),
+        (11, 12),
+        (11, 23),
+        (12, 3),
+    ];
+    assert_eq!(places, expected);
+    let report = parse(text).unwrap_err().to_string();
+    assert!(!report.contains("hunter2"), "{report}");
+    assert!(report.ends_with("12 mistakes in the configuration outbox.toml"), "{report}");
+}
+
+#[test]
+fn syntax_errors_come_in_the_same_form_and_all_at_once() {
+    let text = "a = \n[relay]\nlease = \"1s\"\nlease = \"2s\"\n";
+    let found = findings(parse(text));
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found[0].starts_with("1:5 not valid TOML: "), "{found:#?}");
+    assert!(found[1].starts_with("4:1 not valid TOML: duplicate key / correct"), "{found:#?}");
+}

@@ -1,0 +1,444 @@
+//! What a consumer is: which events it wants, in which order and form, and what happens when it fails.
+
+mod pattern;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use outbox_schema::is_well_formed;
+
+pub use self::pattern::{EventFilter, EventPattern};
+use crate::retry::RetryPolicy;
+
+/// How many events of one consumer are on the way at once, unless the consumer says otherwise.
+pub const DEFAULT_MAX_IN_FLIGHT: usize = 32;
+
+/// How long a sink may take for one event, unless the consumer says otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Why a consumer cannot be described like this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// The consumer's name is not usable.
+    #[error("`{0}` is not a consumer name: use 1 to 63 of a-z, 0-9, `_` and `-`, and begin with a letter")]
+    Name(String),
+    /// The text is not an event pattern.
+    #[error(
+        "`{0}` is not an event pattern: write an event type such as `entity.customer.updated`, \
+         a prefix such as `entity.customer.*`, or `*` for all"
+    )]
+    Pattern(String),
+    /// A pattern stands where one exact event type is needed.
+    #[error("`{0}` is not an event type: write two or three parts such as `entity.customer.updated`")]
+    EventType(String),
+    /// Majors begin at 1.
+    #[error("major {major} of `{event_type}` does not exist: majors begin at 1")]
+    Major {
+        /// The pinned event type.
+        event_type: String,
+        /// The major that was asked for.
+        major: u32,
+    },
+    /// A consumer without patterns would receive nothing.
+    #[error("a consumer without event patterns receives nothing: give at least one, or `*` for all")]
+    NoPatterns,
+    /// A consumer that may have nothing on the way makes no progress.
+    #[error("max_in_flight is 0, so nothing would be delivered: use 1 or more")]
+    NoRoom,
+    /// A sink without time fails always.
+    #[error("the time limit is zero, so every delivery would fail: use some seconds")]
+    NoTime,
+}
+
+/// The name under which a consumer's progress is kept: 1 to 63 bytes of `a-z`, `0-9`, `_` and `-`, beginning with
+/// a letter. Renaming a consumer makes a new one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConsumerName(String);
+
+impl ConsumerName {
+    /// The name as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for ConsumerName {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let fits = text.len() <= 63
+            && text.starts_with(|first: char| first.is_ascii_lowercase())
+            && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+        if fits { Ok(Self(text.to_owned())) } else { Err(SpecError::Name(text.to_owned())) }
+    }
+}
+
+impl fmt::Display for ConsumerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// In which order a consumer receives events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ordering {
+    /// Strictly by id within a lane, one at a time; lanes run in parallel.
+    #[default]
+    Lane,
+    /// As they come: a failing event holds up nothing but itself.
+    None,
+}
+
+impl Ordering {
+    /// The word used in configuration and in the consumer's row.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lane => "lane",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What happens to a lane when one of its events has become a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDead {
+    /// The lane goes on with the next event.
+    #[default]
+    Continue,
+    /// The lane stays blocked until an operator replays or discards the event.
+    Block,
+}
+
+/// Where a consumer begins when it is registered for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With the oldest event that is still kept.
+    Earliest,
+    /// With events published after the registration.
+    Now,
+    /// With events created at or after this time, in microseconds since 1970-01-01T00:00:00Z.
+    At(i64),
+}
+
+/// What happens to an event of a pinned type that does not carry the pinned major.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OtherMajors {
+    /// It becomes a dead letter `major_missing`, so that an operator sees it.
+    #[default]
+    Dead,
+    /// It is passed over.
+    Skip,
+}
+
+/// What to do with an event for one consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Want {
+    /// Deliver it.
+    Deliver,
+    /// Settle it without a delivery.
+    Skip,
+    /// A dead letter: the type is pinned to a major that the event does not carry.
+    MajorMissing,
+}
+
+/// The description of a consumer. The fields are readable; the methods keep their rules while building.
+///
+/// ```
+/// use outbox_relay::consumer::{ConsumerSpec, Want};
+///
+/// let crm = ConsumerSpec::new("crm")?
+///     .events(["entity.customer.*"])?
+///     .pin("entity.customer.updated", 1)?
+///     .max_in_flight(8)?;
+/// assert_eq!(crm.wants("entity.customer.updated", 1), Want::Deliver);
+/// assert_eq!(crm.wants("entity.customer.updated", 2), Want::MajorMissing);
+/// assert_eq!(crm.wants("entity.order.placed", 1), Want::Skip);
+/// # Ok::<(), outbox_relay::consumer::SpecError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ConsumerSpec {
+    /// The name that its progress is kept under.
+    pub name: ConsumerName,
+    /// Which event types it receives; all by default.
+    pub events: EventFilter,
+    /// Event type to the major that the consumer reads. A type without a pin is delivered in its own major.
+    pub pins: BTreeMap<String, u32>,
+    /// What happens to events of a pinned type without that major.
+    pub other_majors: OtherMajors,
+    /// In which order it receives events.
+    pub ordering: Ordering,
+    /// What a dead letter does to its lane.
+    pub on_dead: OnDead,
+    /// Where it begins; `None` leaves that to the registration.
+    pub start: Option<Start>,
+    /// When failed deliveries are tried again.
+    pub retry: RetryPolicy,
+    /// Other policies for some event types; see [`ConsumerSpec::retry_for`].
+    pub retry_for: BTreeMap<EventPattern, RetryPolicy>,
+    /// How many events are on the way at once, over all lanes; at least 1.
+    pub max_in_flight: usize,
+    /// How long the sink may take for one event; must stay below the relay's lease.
+    pub timeout: Duration,
+}
+
+impl ConsumerSpec {
+    /// A consumer of all events with every setting at its default.
+    ///
+    /// # Errors
+    /// [`SpecError::Name`] when the name is not a [`ConsumerName`].
+    pub fn new(name: &str) -> Result<Self, SpecError> {
+        Ok(Self::named(name.parse()?))
+    }
+
+    /// As [`ConsumerSpec::new`], for a name that was checked before.
+    #[must_use]
+    pub fn named(name: ConsumerName) -> Self {
+        Self {
+            name,
+            events: EventFilter::all(),
+            pins: BTreeMap::new(),
+            other_majors: OtherMajors::default(),
+            ordering: Ordering::default(),
+            on_dead: OnDead::default(),
+            start: None,
+            retry: RetryPolicy::default(),
+            retry_for: BTreeMap::new(),
+            max_in_flight: DEFAULT_MAX_IN_FLIGHT,
+            timeout: DEFAULT_TIMEOUT,
+        }
+    }
+
+    /// Receives only events that one of these patterns matches.
+    ///
+    /// # Errors
+    /// [`SpecError::Pattern`] for the first text that is no pattern, [`SpecError::NoPatterns`] without any.
+    pub fn events<P: AsRef<str>>(mut self, patterns: impl IntoIterator<Item = P>) -> Result<Self, SpecError> {
+        let patterns: Vec<_> = patterns.into_iter().map(|p| p.as_ref().parse()).collect::<Result<_, _>>()?;
+        self.events = EventFilter::new(patterns)?;
+        Ok(self)
+    }
+
+    /// Reads this event type in this major.
+    ///
+    /// # Errors
+    /// [`SpecError::EventType`] for a pattern or another text, [`SpecError::Major`] for major 0.
+    pub fn pin(mut self, event_type: &str, major: u32) -> Result<Self, SpecError> {
+        if !is_well_formed(event_type) {
+            return Err(SpecError::EventType(event_type.to_owned()));
+        }
+        if major == 0 {
+            return Err(SpecError::Major { event_type: event_type.to_owned(), major });
+        }
+        self.pins.insert(event_type.to_owned(), major);
+        Ok(self)
+    }
+
+    /// Sets what happens to events of a pinned type without that major.
+    #[must_use]
+    pub fn other_majors(mut self, other_majors: OtherMajors) -> Self {
+        self.other_majors = other_majors;
+        self
+    }
+
+    /// Sets the order.
+    #[must_use]
+    pub fn ordering(mut self, ordering: Ordering) -> Self {
+        self.ordering = ordering;
+        self
+    }
+
+    /// Sets what a dead letter does to its lane.
+    #[must_use]
+    pub fn on_dead(mut self, on_dead: OnDead) -> Self {
+        self.on_dead = on_dead;
+        self
+    }
+
+    /// Sets where the consumer begins when it is registered for the first time.
+    #[must_use]
+    pub fn start(mut self, start: Start) -> Self {
+        self.start = Some(start);
+        self
+    }
+
+    /// Sets when failed deliveries are tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets another policy for the event types that a pattern matches.
+    ///
+    /// # Errors
+    /// [`SpecError::Pattern`] when the text is no pattern.
+    pub fn override_retry(mut self, pattern: &str, retry: RetryPolicy) -> Result<Self, SpecError> {
+        self.retry_for.insert(pattern.parse()?, retry);
+        Ok(self)
+    }
+
+    /// Sets how many events may be on the way at once.
+    ///
+    /// # Errors
+    /// [`SpecError::NoRoom`] for 0.
+    pub fn max_in_flight(mut self, events: usize) -> Result<Self, SpecError> {
+        if events == 0 {
+            return Err(SpecError::NoRoom);
+        }
+        self.max_in_flight = events;
+        Ok(self)
+    }
+
+    /// Sets how long the sink may take for one event.
+    ///
+    /// # Errors
+    /// [`SpecError::NoTime`] for zero.
+    pub fn timeout(mut self, limit: Duration) -> Result<Self, SpecError> {
+        if limit.is_zero() {
+            return Err(SpecError::NoTime);
+        }
+        self.timeout = limit;
+        Ok(self)
+    }
+
+    /// What to do with an event that carries this major. For an event that carries several (an older major was
+    /// stored beside the newest), ask with [`ConsumerSpec::pinned`] for the one to deliver.
+    #[must_use]
+    pub fn wants(&self, event_type: &str, major: u32) -> Want {
+        if !self.events.matches(event_type) {
+            return Want::Skip;
+        }
+        match (self.pinned(event_type), self.other_majors) {
+            (Some(pinned), OtherMajors::Dead) if pinned != major => Want::MajorMissing,
+            (Some(pinned), OtherMajors::Skip) if pinned != major => Want::Skip,
+            _ => Want::Deliver,
+        }
+    }
+
+    /// The major in which the consumer reads this event type, if it pins one.
+    #[must_use]
+    pub fn pinned(&self, event_type: &str) -> Option<u32> {
+        self.pins.get(event_type).copied()
+    }
+
+    /// The retry policy for this event type: that of the most exact pattern in `retry_for` that matches, else
+    /// `retry`.
+    #[must_use]
+    pub fn retry_for(&self, event_type: &str) -> &RetryPolicy {
+        self.retry_for
+            .iter()
+            .filter(|(pattern, _)| pattern.matches(event_type))
+            .max_by_key(|(pattern, _)| pattern.exactness())
+            .map_or(&self.retry, |(_, policy)| policy)
+    }
+
+    /// What is stored with the consumer's row, so that operators and the recorder know what it receives without
+    /// its configuration: `filter`, `pins` and `ordering`.
+    #[must_use]
+    pub fn stored(&self) -> serde_json::Value {
+        let filter: Vec<_> = self.events.patterns().iter().map(EventPattern::as_str).collect();
+        serde_json::json!({ "filter": filter, "pins": self.pins, "ordering": self.ordering.as_str() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry::Schedule;
+
+    #[test]
+    fn names() {
+        let longest = "a".repeat(63);
+        for good in ["a", "crm", "crm-2_eu", longest.as_str()] {
+            assert_eq!(good.parse::<ConsumerName>().map(|n| n.to_string()), Ok(good.to_owned()));
+        }
+        let too_long = "a".repeat(64);
+        for bad in ["", "2crm", "-crm", "_crm", "Crm", "c.m", "c m", "crm\n", "çrm", too_long.as_str()] {
+            assert_eq!(bad.parse::<ConsumerName>(), Err(SpecError::Name(bad.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_filter_is_any_of_its_patterns() {
+        let spec = ConsumerSpec::new("crm").unwrap().events(["order.placed", "entity.*"]).unwrap();
+        assert_eq!(spec.wants("order.placed", 1), Want::Deliver);
+        assert_eq!(spec.wants("entity.customer.updated", 7), Want::Deliver);
+        assert_eq!(spec.wants("order.cancelled", 1), Want::Skip);
+    }
+
+    #[test]
+    fn a_pin_decides_by_major() {
+        let spec = ConsumerSpec::new("crm").unwrap().events(["entity.*"]).unwrap();
+        let spec = spec.pin("entity.created", 2).unwrap().pin("order.placed", 1).unwrap();
+        assert_eq!(spec.wants("entity.created", 2), Want::Deliver);
+        assert_eq!(spec.wants("entity.created", 1), Want::MajorMissing);
+        assert_eq!(spec.wants("entity.updated", 9), Want::Deliver);
+        assert_eq!(spec.wants("order.placed", 2), Want::Skip, "the filter comes before the pin");
+        assert_eq!(spec.pinned("entity.created"), Some(2));
+        assert_eq!(spec.pinned("entity.updated"), None);
+
+        let spec = spec.other_majors(OtherMajors::Skip);
+        assert_eq!(spec.wants("entity.created", 1), Want::Skip);
+        assert_eq!(spec.wants("entity.created", 2), Want::Deliver);
+    }
+
+    #[test]
+    fn the_most_exact_retry_policy_wins() {
+        let times = |max_attempts| RetryPolicy { schedule: Schedule::List(Vec::new()), max_attempts };
+        let spec = ConsumerSpec::new("crm")
+            .and_then(|spec| spec.retry(times(1)).override_retry("*", times(2)))
+            .and_then(|spec| spec.override_retry("entity.*", times(3)))
+            .and_then(|spec| spec.override_retry("entity.customer.*", times(4)))
+            .and_then(|spec| spec.override_retry("entity.customer.updated", times(5)))
+            .unwrap();
+        let attempts = |event_type| spec.retry_for(event_type).max_attempts;
+        assert_eq!(attempts("order.placed"), 2);
+        assert_eq!(attempts("entity.created"), 3);
+        assert_eq!(attempts("entity.customer.created"), 4);
+        assert_eq!(attempts("entity.customer.updated"), 5);
+        assert_eq!(
+            ConsumerSpec::new("crm").unwrap().retry(times(1)).retry_for("order.placed").max_attempts,
+            1
+        );
+    }
+
+    #[test]
+    fn building_refuses_what_cannot_work() {
+        let spec = || ConsumerSpec::new("crm").unwrap();
+        assert_eq!(spec().events::<&str>([]).err(), Some(SpecError::NoPatterns));
+        assert_eq!(spec().events(["order.placed", "x"]).err(), Some(SpecError::Pattern("x".to_owned())));
+        assert_eq!(spec().pin("entity.*", 1).err(), Some(SpecError::EventType("entity.*".to_owned())));
+        let no_major = SpecError::Major { event_type: "order.placed".to_owned(), major: 0 };
+        assert_eq!(spec().pin("order.placed", 0).err(), Some(no_major));
+        assert_eq!(spec().max_in_flight(0).err(), Some(SpecError::NoRoom));
+        assert_eq!(spec().timeout(Duration::ZERO).err(), Some(SpecError::NoTime));
+        assert_eq!(
+            spec().override_retry("x", RetryPolicy::default()).err(),
+            Some(SpecError::Pattern("x".to_owned()))
+        );
+    }
+
+    #[test]
+    fn the_stored_form() {
+        let spec = ConsumerSpec::new("crm").unwrap().events(["entity.customer.*", "order.placed"]).unwrap();
+        let spec = spec.pin("order.placed", 3).unwrap().ordering(Ordering::None);
+        assert_eq!(
+            spec.stored(),
+            serde_json::json!({
+                "filter": ["entity.customer.*", "order.placed"],
+                "pins": { "order.placed": 3 },
+                "ordering": "none",
+            })
+        );
+        assert_eq!(
+            ConsumerSpec::new("crm").unwrap().stored(),
+            serde_json::json!({ "filter": ["*"], "pins": {}, "ordering": "lane" })
+        );
+    }
+}

@@ -1,0 +1,25 @@
+//! Reads committed events from the outbox and delivers them to every consumer: strictly in order per aggregate, at
+//! least once, whatever crashes.
+//!
+//! How an event travels: the owner of a consumer's slot reads by cursor in one snapshot ([`Relay`]); the slot's state
+//! machine says which event may go now; the payload is validated against the registry ([`Schemas`]); a [`sink`]
+//! delivers it; what it answered is settled in one fenced transaction. A failed event parks its lane and nothing else.
+
+mod attempt;
+#[cfg(feature = "cli")]
+pub mod config;
+pub mod consumer;
+mod engine;
+mod owner;
+mod relay;
+pub mod retry;
+mod schemas;
+mod session;
+pub mod sink;
+mod slot;
+mod telemetry;
+
+pub use attempt::MissingSchema;
+pub use consumer::ConsumerSpec;
+pub use relay::{Relay, RelayBuilder, RelayError, Settings};
+pub use schemas::{Schemas, SchemasError};

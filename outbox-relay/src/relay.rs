@@ -1,0 +1,432 @@
+//! The relay: consumers and their sinks, put together and run.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
+use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
+use sqlx::Pool;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::attempt::{Consumer, MissingSchema};
+use crate::consumer::{ConsumerSpec, Start};
+use crate::owner::Owner;
+use crate::retry::Backoff;
+use crate::schemas::Schemas;
+use crate::session::{Session, SessionError, within};
+use crate::sink::Sink;
+
+/// How often the registry folder is looked at.
+const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How a relay runs. Start from the default and change what must be.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The relay's name in leases; unique among running relays. Default: host name, process id and a random part.
+    pub name: String,
+    /// How long a lease runs without being renewed: how soon another relay takes over after a crash. It is renewed at
+    /// a third. Default 30 s.
+    pub lease: Duration,
+    /// The pause between reads while events come. Default 10 ms.
+    pub poll_min: Duration,
+    /// The pause between reads when nothing has come for a while. Default 1 s.
+    pub poll_max: Duration,
+    /// The most events of one read. Default 500.
+    pub read_rows: u32,
+    /// The most payload bytes of one read, and the largest payload that is carried. Default 8 MiB.
+    pub read_bytes: u64,
+    /// The most events of one consumer in memory. Default 10,000.
+    pub window_rows: usize,
+    /// The most payload bytes of one consumer in memory. Default 64 MiB.
+    pub window_bytes: usize,
+    /// How long a shutdown waits for what is in flight. Default 30 s.
+    pub grace: Duration,
+    /// The time limit of one database call. Default 4 s.
+    pub deadline: Duration,
+    /// What happens to events that the registry has no schema for.
+    pub missing_schema: MissingSchema,
+    /// Where randomness for jitter comes from: uniform in `0.0..1.0`.
+    pub random: fn() -> f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "relay".to_owned());
+        Self {
+            name: format!("{host}-{}-{:08x}", std::process::id(), rand::random::<u32>()),
+            lease: Duration::from_secs(30),
+            poll_min: Duration::from_millis(10),
+            poll_max: Duration::from_secs(1),
+            read_rows: 500,
+            read_bytes: 8 * 1024 * 1024,
+            window_rows: 10_000,
+            window_bytes: 64 * 1024 * 1024,
+            grace: Duration::from_secs(30),
+            deadline: Duration::from_secs(4),
+            missing_schema: MissingSchema::default(),
+            random: rand::random::<f64>,
+        }
+    }
+}
+
+/// A relay that cannot be built or started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// It would have nothing to do.
+    #[error("the relay has no consumer; add at least one")]
+    NoConsumer,
+    /// Two consumers have one name.
+    #[error("two consumers are named `{0}`; a name keys a consumer's progress, so give each its own")]
+    DuplicateConsumer(String),
+    /// A send could outlive the lease.
+    #[error(
+        "the time limit of consumer `{consumer}` ({timeout:?}) is not below the lease ({lease:?}); another relay could \
+         send the same event meanwhile: raise the lease or lower the limit"
+    )]
+    TimeoutAboveLease {
+        /// The consumer.
+        consumer: String,
+        /// Its time limit.
+        timeout: Duration,
+        /// The lease.
+        lease: Duration,
+    },
+    /// A limit that must be positive is zero.
+    #[error("the setting `{0}` is zero; give it a positive value")]
+    ZeroSetting(&'static str),
+    /// A new consumer needs to be told where it begins.
+    #[error(
+        "consumer `{consumer}` is new, other consumers are registered already, and about {stored_events} events are \
+         stored; say where it begins: start = \"earliest\", \"now\" or a time"
+    )]
+    StartNeeded {
+        /// The consumer.
+        consumer: String,
+        /// How many events are stored.
+        stored_events: u64,
+    },
+    /// The tables are missing, or are those of an older release.
+    #[error("the database lacks {missing} migrations; run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates")]
+    NotMigrated {
+        /// How many.
+        missing: usize,
+    },
+    /// The tables are not those that this release knows.
+    #[error("the tables do not fit this release")]
+    Migrations(#[source] MigrateError),
+    /// A part of the relay ended by a panic: a defect.
+    #[error("a part of the relay panicked; the other parts were stopped. Please report it with the log")]
+    Panicked(#[source] tokio::task::JoinError),
+    /// The shutdown came before the database answered for the first time.
+    #[error("stopped before the database could be reached")]
+    NeverStarted,
+}
+
+/// Reads committed events and delivers them to every consumer.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use outbox_relay::{ConsumerSpec, Relay, Schemas};
+/// # use outbox_relay::sink::Sink;
+///
+/// # async fn run(pool: sqlx::PgPool, sink: Arc<dyn Sink>) -> Result<(), Box<dyn std::error::Error>> {
+/// let relay = Relay::builder(pool)
+///     .schemas(Schemas::open("schemas")?)
+///     .consumer(ConsumerSpec::new("crm")?.events(["entity.customer.*"])?, sink)
+///     .build()?;
+/// relay.run(async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct Relay<DB: Backend> {
+    pool: Pool<DB>,
+    tables: Tables,
+    settings: Arc<Settings>,
+    schemas: Schemas,
+    consumers: Vec<(Arc<Consumer>, Arc<Notify>)>,
+}
+
+/// Puts a [`Relay`] together.
+pub struct RelayBuilder<DB: Backend> {
+    pool: Pool<DB>,
+    tables: Tables,
+    settings: Settings,
+    schemas: Schemas,
+    consumers: Vec<Consumer>,
+}
+
+impl<DB: Backend> RelayBuilder<DB> {
+    /// Uses these tables instead of the default ones.
+    #[must_use]
+    pub fn tables(mut self, tables: Tables) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// Runs with these settings instead of the default ones.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = settings;
+        self
+    }
+
+    /// Validates payloads against these schemas. Without any, every event type is unknown and waits for its schema,
+    /// unless [`Settings::missing_schema`] says otherwise.
+    #[must_use]
+    pub fn schemas(mut self, schemas: Schemas) -> Self {
+        self.schemas = schemas;
+        self
+    }
+
+    /// Adds a consumer and where its events go.
+    #[must_use]
+    pub fn consumer(mut self, spec: ConsumerSpec, sink: Arc<dyn Sink>) -> Self {
+        self.consumers.push(Consumer { spec, sink });
+        self
+    }
+
+    /// Checks everything that can be checked without the database.
+    ///
+    /// # Errors
+    /// The first rule that is broken.
+    pub fn build(self) -> Result<Relay<DB>, RelayError> {
+        let settings = self.settings;
+        if self.consumers.is_empty() {
+            return Err(RelayError::NoConsumer);
+        }
+        let zero = [
+            ("lease", settings.lease.is_zero()),
+            ("poll_min", settings.poll_min.is_zero()),
+            ("poll_max", settings.poll_max.is_zero()),
+            ("read_rows", settings.read_rows == 0),
+            ("read_bytes", settings.read_bytes == 0),
+            ("window_rows", settings.window_rows == 0),
+            ("window_bytes", settings.window_bytes == 0),
+            ("deadline", settings.deadline.is_zero()),
+        ];
+        if let Some((name, _)) = zero.into_iter().find(|(_, zero)| *zero) {
+            return Err(RelayError::ZeroSetting(name));
+        }
+        let mut names = BTreeSet::new();
+        for Consumer { spec, .. } in &self.consumers {
+            if !names.insert(spec.name.as_str()) {
+                return Err(RelayError::DuplicateConsumer(spec.name.to_string()));
+            }
+            if spec.timeout >= settings.lease {
+                return Err(RelayError::TimeoutAboveLease {
+                    consumer: spec.name.to_string(),
+                    timeout: spec.timeout,
+                    lease: settings.lease,
+                });
+            }
+        }
+        Ok(Relay {
+            pool: self.pool,
+            tables: self.tables,
+            settings: Arc::new(settings),
+            schemas: self.schemas,
+            consumers: self.consumers.into_iter().map(|c| (Arc::new(c), Arc::default())).collect(),
+        })
+    }
+}
+
+impl<DB: Migratable> Relay<DB> {
+    /// Begins a relay on this database. Each consumer takes one connection out of the pool and keeps it.
+    #[must_use]
+    pub fn builder(pool: Pool<DB>) -> RelayBuilder<DB> {
+        RelayBuilder {
+            pool,
+            tables: Tables::default(),
+            settings: Settings::default(),
+            schemas: Schemas::none(),
+            consumers: Vec::new(),
+        }
+    }
+
+    /// Wakes this relay after a commit in the same process: give it to `Outbox::with_hint`.
+    #[must_use]
+    pub fn hint(&self) -> Hint {
+        let pokes: Vec<_> = self.consumers.iter().map(|(_, poke)| Arc::clone(poke)).collect();
+        Hint::new(move || pokes.iter().for_each(|poke| poke.notify_one()))
+    }
+
+    /// Runs until `shutdown` resolves; then starts nothing new, waits for what is in flight within the grace period,
+    /// settles it and gives every slot back.
+    ///
+    /// A database that is away, now or later, is waited for.
+    ///
+    /// # Errors
+    /// When the tables are missing or foreign, or a new consumer was not told where to begin.
+    pub async fn run(&self, shutdown: impl Future<Output = ()>) -> Result<(), RelayError> {
+        let token = CancellationToken::new();
+        let _stop_when_dropped = token.clone().drop_guard();
+        let mut running = Box::pin(self.start(&token, false));
+        tokio::select! {
+            ended = &mut running => return ended.map(|_| ()),
+            () = shutdown => token.cancel(),
+        }
+        running.await.map(|_| ())
+    }
+
+    /// Drains: delivers until nothing is due any more, and gives every slot back. Returns how many events were
+    /// delivered or became dead. A consumer whose slot another relay holds is waited for.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub async fn run_once(&self) -> Result<u64, RelayError> {
+        let token = CancellationToken::new();
+        let _stop_when_dropped = token.clone().drop_guard();
+        self.start(&token, true).await
+    }
+
+    async fn start(&self, token: &CancellationToken, once: bool) -> Result<u64, RelayError> {
+        self.register(token).await?;
+        let mut owners = JoinSet::new();
+        for (consumer, poke) in &self.consumers {
+            let owner = Owner {
+                consumer: Arc::clone(consumer),
+                settings: Arc::clone(&self.settings),
+                pool: self.pool.clone(),
+                tables: self.tables.clone(),
+                schemas: self.schemas.clone(),
+                slot_number: 0,
+                poke: Arc::clone(poke),
+                shutdown: token.clone(),
+                once,
+            };
+            owners.spawn(owner.run());
+        }
+        let reloading = self.reload(token);
+        let running = async {
+            let mut processed = 0;
+            while let Some(ended) = owners.join_next().await {
+                processed += ended.map_err(RelayError::Panicked)?;
+            }
+            Ok(processed)
+        };
+        tokio::select! {
+            ended = running => ended,
+            () = reloading => Ok(0),
+        }
+    }
+
+    /// Registers every consumer in one transaction; waits for a database that is away.
+    async fn register(&self, token: &CancellationToken) -> Result<(), RelayError> {
+        let registrations: Vec<_> = self.consumers.iter().map(|(consumer, _)| registration(&consumer.spec)).collect();
+        let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        loop {
+            let error = match self.try_register(&mut session, &registrations).await {
+                Ok(answers) => {
+                    for (registration, answer) in registrations.iter().zip(answers) {
+                        if let Registered::StartNeeded { stored_events } = answer {
+                            let consumer = registration.name.clone();
+                            return Err(RelayError::StartNeeded { consumer, stored_events });
+                        }
+                    }
+                    return Ok(());
+                }
+                Err(Refusal::Final(error)) => return Err(error),
+                Err(Refusal::Away(error)) => error,
+            };
+            let pause = backoff.failed((self.settings.random)());
+            tracing::warn!(error, retry_in = ?pause, "cannot start: the database is away");
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = token.cancelled() => return Err(RelayError::NeverStarted),
+            }
+        }
+    }
+
+    async fn try_register(
+        &self,
+        session: &mut Session<DB>,
+        registrations: &[Registration],
+    ) -> Result<Vec<Registered>, Refusal> {
+        let migrator = Migrator::outbox().tables(&self.tables);
+        match timeout(self.settings.deadline, migrator.check(&self.pool)).await {
+            Ok(Ok(missing)) if missing.is_empty() => {}
+            Ok(Ok(missing)) => {
+                return Err(Refusal::Final(RelayError::NotMigrated { missing: missing.len() }));
+            }
+            Ok(Err(error @ (MigrateError::Database(_) | MigrateError::DatabaseBusy(_)))) => {
+                return Err(Refusal::Away(chain(&error)));
+            }
+            Ok(Err(error)) => return Err(Refusal::Final(RelayError::Migrations(error))),
+            Err(_) => return Err(Refusal::Away("no answer in time".to_owned())),
+        }
+        let registered = async {
+            let mut conn = session.connect().await?;
+            within(self.settings.deadline, DB::register(&mut conn, &self.tables, registrations)).await
+        };
+        registered.await.map_err(|error: SessionError| Refusal::Away(chain(&error)))
+    }
+
+    /// Looks at the registry folder now and then; never ends.
+    async fn reload(&self, token: &CancellationToken) {
+        let mut complained = false;
+        loop {
+            tokio::time::sleep(RELOAD_INTERVAL).await;
+            if token.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+            let schemas = self.schemas.clone();
+            match tokio::task::spawn_blocking(move || schemas.reload()).await {
+                Ok(Ok(changed)) => {
+                    complained = false;
+                    if changed {
+                        tracing::info!("the schema registry changed and was loaded");
+                    }
+                }
+                Ok(Err(error)) if !complained => {
+                    complained = true;
+                    tracing::error!(error = chain(&error), "the schema registry has problems; keeping the last good one");
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Why a relay did not start.
+enum Refusal {
+    /// The database is away: try again.
+    Away(String),
+    /// Trying again would not help.
+    Final(RelayError),
+}
+
+fn registration(spec: &ConsumerSpec) -> Registration {
+    Registration {
+        name: spec.name.to_string(),
+        start: spec.start.map(|start| match start {
+            Start::Earliest => StoredStart::Earliest,
+            Start::Now => StoredStart::Now,
+            Start::At(micros) => StoredStart::At(Timestamp::from_micros(micros)),
+        }),
+        config: spec.stored().to_string(),
+    }
+}
+
+/// An error and what caused it, each said once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let part = error.to_string();
+        if !text.contains(&part) {
+            // Writing to a String cannot fail.
+            let _ = write!(text, ": {part}");
+        }
+        cause = error.source();
+    }
+    text
+}

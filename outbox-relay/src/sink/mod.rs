@@ -1,0 +1,58 @@
+//! Where events go. A new destination is one file or folder here, one feature and one configuration variant.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use outbox_sdk::Envelope;
+
+pub mod handler;
+#[cfg(feature = "webhook")]
+pub mod webhook;
+
+/// A destination of events.
+///
+/// The relay calls it for one event of a lane at a time, lanes in parallel, with no database transaction open.
+pub trait Sink: Send + Sync + 'static {
+    /// Delivers one event. Dropping the future must be safe at any await: the relay drops it at the consumer's time
+    /// limit and when it loses the lease. A panic counts as [`Outcome::Retry`].
+    fn deliver<'a>(&'a self, delivery: Delivery<'a>) -> BoxFuture<'a, Outcome>;
+}
+
+/// One attempt to deliver one event.
+#[derive(Debug, Clone, Copy)]
+pub struct Delivery<'a> {
+    /// The event.
+    pub envelope: &'a Envelope,
+    /// From 1. More than 1 does not mean that an earlier attempt arrived.
+    pub attempt: u32,
+    /// An operator sends a dead letter again: the order of its lane does not hold for it.
+    pub replay: bool,
+}
+
+/// What a destination answered.
+///
+/// Error texts are stored with the event and logged: no payload, no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has the event.
+    Delivered,
+    /// Not now: the lane waits, by the consumer's retry policy.
+    Retry {
+        /// What went wrong.
+        error: String,
+        /// The destination's own wish; honoured between the policy's delay and one hour.
+        after: Option<Duration>,
+    },
+    /// Never: the event is dead at once.
+    Reject {
+        /// What is wrong with it.
+        error: String,
+    },
+    /// The destination is down: the consumer pauses, and no attempt is counted.
+    Unavailable {
+        /// What went wrong.
+        error: String,
+        /// The destination's own wish; honoured between the backoff's delay and one hour.
+        after: Option<Duration>,
+    },
+}

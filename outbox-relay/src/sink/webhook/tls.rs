@@ -1,0 +1,82 @@
+//! Certificates: the system's roots, checked with the ring provider; and what a failed handshake is called.
+
+use reqwest::ClientBuilder;
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::{CertificateError, Error};
+
+/// Sets up TLS for a receiver behind `https`, or none at all.
+///
+/// The roots are the system's, read when the sink is made; `SSL_CERT_FILE` and `SSL_CERT_DIR` name other ones, so a
+/// private authority needs no setting of its own. Without TLS no roots are read, so that a relay in an image without
+/// certificates can reach an internal receiver.
+pub(super) fn set_up(builder: ClientBuilder, https: bool) -> ClientBuilder {
+    // The client takes the process's provider. One that the application has chosen stays.
+    if CryptoProvider::get_default().is_none() {
+        // It fails only when another thread was first, and then there is one.
+        let _ = ring::default_provider().install_default();
+    }
+    if https { builder } else { builder.tls_certs_only([]) }
+}
+
+/// What went wrong in a handshake, and what to do. The error's own text can name hosts, so it is not repeated.
+pub(super) fn describe(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidCertificate(certificate) => match certificate {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the receiver's certificate has expired: renew it"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "the receiver's certificate is not valid yet: check this machine's clock"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "the receiver's certificate is for another name: check the URL's host"
+            }
+            CertificateError::UnknownIssuer => {
+                "the receiver's certificate is not signed by an authority that this machine trusts: \
+                 install that authority, or name it with SSL_CERT_FILE"
+            }
+            CertificateError::Revoked => "the receiver's certificate is revoked: replace it",
+            _ => "the receiver's certificate is not valid: replace it",
+        },
+        Error::InvalidMessage(_) => {
+            "the receiver does not speak TLS on this port: check the URL's scheme and port"
+        }
+        Error::AlertReceived(_) => {
+            "the receiver refused the TLS handshake: check what it expects of its clients"
+        }
+        Error::PeerIncompatible(_) => {
+            "the receiver speaks no TLS version or cipher in common: have it offer TLS 1.2 or 1.3"
+        }
+        _ => "the TLS handshake failed: check the receiver's TLS set-up",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::ServerName;
+
+    use super::*;
+
+    #[test]
+    fn causes_are_told_apart_and_no_name_is_repeated() {
+        let other_name = CertificateError::NotValidForNameContext {
+            expected: ServerName::try_from("canary.example").unwrap(),
+            presented: vec!["canary.example".into()],
+        };
+        let causes = [
+            (Error::InvalidCertificate(CertificateError::Expired), "expired"),
+            (Error::InvalidCertificate(CertificateError::NotValidYet), "not valid yet"),
+            (Error::InvalidCertificate(other_name), "another name"),
+            (Error::InvalidCertificate(CertificateError::UnknownIssuer), "trusts"),
+            (Error::InvalidCertificate(CertificateError::Revoked), "revoked"),
+            (Error::InvalidCertificate(CertificateError::BadEncoding), "not valid: replace"),
+            (Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType), "does not speak TLS"),
+            (Error::AlertReceived(rustls::AlertDescription::HandshakeFailure), "refused"),
+            (Error::General("canary".into()), "handshake failed"),
+        ];
+        for (error, expected) in causes {
+            let text = describe(&error);
+            assert!(text.contains(expected) && !text.contains("canary"), "{error:?}: {text}");
+        }
+    }
+}

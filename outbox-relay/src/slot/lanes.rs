@@ -1,0 +1,172 @@
+//! What a slot's owner remembers of one lane: what waits, what is on its way, and whether the lane is stalled.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use outbox_sdk::Envelope;
+use outbox_sdk::backend::{Defect, StallRow, StoredEvent};
+
+/// An event in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Event {
+    /// The event as it was read.
+    pub(crate) envelope: Arc<Envelope>,
+    /// Why it cannot be delivered, whatever the sink.
+    pub(crate) defect: Option<Defect>,
+    /// Whether it came below the high-water mark: a later event of its lane may have gone before.
+    pub(crate) filled_gap: bool,
+}
+
+impl Event {
+    pub(super) fn new(stored: StoredEvent, filled_gap: bool) -> Self {
+        Self { envelope: Arc::new(stored.envelope), defect: stored.defect, filled_gap }
+    }
+
+    pub(super) fn id(&self) -> i64 {
+        self.envelope.id
+    }
+
+    /// What it counts against the window.
+    pub(super) fn bytes(&self) -> usize {
+        self.envelope.payload.len() + self.envelope.older_payloads.as_ref().map_or(0, String::len)
+    }
+}
+
+/// A lane that has something to do.
+#[derive(Debug, Default)]
+pub(super) struct LaneState {
+    /// Of a lane that is not stalled: what waits, lowest id first.
+    pub(super) waiting: BTreeMap<i64, Event>,
+    /// What the sink has.
+    pub(super) in_flight: Option<Event>,
+    /// Set while a stall row stands for the lane's events from its head on.
+    pub(super) stall: Option<Stalled>,
+    /// The stall row's deletion is not committed yet: nothing is sent until it is.
+    pub(super) committing: bool,
+    /// Whether the lane is in the list of those that may send.
+    pub(super) listed_ready: bool,
+    /// Whether the lane is in the list of those to be read again.
+    pub(super) listed_resumable: bool,
+}
+
+/// A lane for which a stall row stands.
+#[derive(Debug)]
+pub(super) struct Stalled {
+    /// The first event that is not settled.
+    pub(super) head_id: i64,
+    /// Failures of the head so far.
+    pub(super) attempts: u32,
+    /// A dead head blocks the lane.
+    pub(super) blocked: bool,
+    /// The row covers its head alone.
+    pub(super) single: bool,
+    /// The database said that the head is due.
+    pub(super) due: bool,
+    /// The lane may hold more than `list`: it must be read (again) before it can be handed back.
+    pub(super) dirty: bool,
+    /// Where the next lane read begins: behind what the last one returned, unless something came below.
+    pub(super) read_from: i64,
+    /// What a lane read returned and was not sent yet.
+    pub(super) list: VecDeque<Event>,
+    /// Since when the head waits for its schema, if that is why.
+    pub(super) schema_missing_since: Option<Instant>,
+}
+
+impl Stalled {
+    /// A lane as an earlier owner left it: nothing of it is in memory.
+    pub(super) fn stored(row: &StallRow, now: Instant) -> Self {
+        Self {
+            head_id: row.head_id,
+            attempts: row.attempts,
+            blocked: row.blocked,
+            single: row.single,
+            due: false,
+            dirty: true,
+            read_from: row.head_id,
+            list: VecDeque::new(),
+            schema_missing_since: row.schema_missing_for.map(|waited| now.checked_sub(waited).unwrap_or(now)),
+        }
+    }
+
+    /// A lane whose head has just failed.
+    pub(super) fn parked(head_id: i64, single: bool) -> Self {
+        Self {
+            head_id,
+            attempts: 0,
+            blocked: false,
+            single,
+            due: false,
+            dirty: true,
+            read_from: head_id,
+            list: VecDeque::new(),
+            schema_missing_since: None,
+        }
+    }
+
+    /// The stall row stands for `id` too, which has just come. Returns the events that must be read again because `id`
+    /// belongs before one of them.
+    pub(super) fn cover(&mut self, id: i64) -> VecDeque<Event> {
+        self.dirty = true;
+        let overtaken = self.list.back().is_some_and(|last| last.id() > id);
+        let dropped = if overtaken { std::mem::take(&mut self.list) } else { VecDeque::new() };
+        let again = dropped.front().map_or(id, |first| first.id().min(id));
+        self.read_from = self.read_from.min(again);
+        dropped
+    }
+}
+
+impl LaneState {
+    /// Whether the lane has something that may be sent now.
+    pub(super) fn may_send(&self) -> bool {
+        self.in_flight.is_none()
+            && !self.committing
+            && match &self.stall {
+                Some(stall) => !stall.blocked && !stall.list.is_empty(),
+                None => !self.waiting.is_empty(),
+            }
+    }
+
+    /// Whether the lane must be read by index now.
+    pub(super) fn may_resume(&self) -> bool {
+        self.in_flight.is_none()
+            && self.stall.as_ref().is_some_and(|s| !s.blocked && s.due && s.dirty && s.list.is_empty())
+    }
+
+    /// Whether nothing is left for which the stall row stands.
+    pub(super) fn may_hand_back(&self) -> bool {
+        self.in_flight.is_none()
+            && self.stall.as_ref().is_some_and(|s| !s.blocked && !s.dirty && s.list.is_empty())
+    }
+
+    /// Whether the lane can be forgotten.
+    pub(super) fn is_done(&self) -> bool {
+        self.waiting.is_empty() && self.in_flight.is_none() && self.stall.is_none() && !self.committing
+    }
+
+    /// Takes what goes next.
+    pub(super) fn take_next(&mut self) -> Option<Event> {
+        match &mut self.stall {
+            Some(stall) => {
+                let event = stall.list.pop_front()?;
+                if stall.head_id != event.id() {
+                    stall.head_id = event.id();
+                    stall.attempts = 0;
+                    stall.schema_missing_since = None;
+                }
+                Some(event)
+            }
+            None => self.waiting.pop_first().map(|(_, event)| event),
+        }
+    }
+
+    /// Puts back what was not delivered, in front.
+    pub(super) fn put_back(&mut self, event: Event) {
+        match &mut self.stall {
+            Some(stall) => stall.list.push_front(event),
+            None => {
+                self.waiting.insert(event.id(), event);
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The state machine against a model of the database.

@@ -1,0 +1,76 @@
+//! Every metric of the relay, by name. No other file names one.
+//!
+//! | name | kind | labels | meaning |
+//! |---|---|---|---|
+//! | `outbox_read_events_total` | counter | consumer | events read, wanted or not |
+//! | `outbox_delivered_total` | counter | consumer | events that a sink took |
+//! | `outbox_retried_total` | counter | consumer | attempts that failed and will be repeated |
+//! | `outbox_dead_letters_total` | counter | consumer, reason | events that became dead |
+//! | `outbox_late_events_total` | counter | consumer | events that came after a later one of their lane had gone |
+//! | `outbox_dead_gaps_total` | counter | consumer | ids given up because their transactions rolled back |
+//! | `outbox_open_gaps` | gauge | consumer | ranges of ids that may still come |
+//! | `outbox_in_flight` | gauge | consumer | events at the sink |
+//! | `outbox_paused` | gauge | consumer | 1 while the destination is taken to be down |
+//! | `outbox_settle_seconds` | histogram | consumer | time of a settling transaction |
+//! | `outbox_lease_lost_total` | counter | consumer | leases lost while running |
+//! | `outbox_database_errors_total` | counter | consumer | database calls that failed or took too long |
+//!
+//! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+use outbox_sdk::backend::DeadReason;
+
+/// The metrics of one consumer.
+#[derive(Debug, Clone)]
+pub(crate) struct Telemetry {
+    consumer: String,
+}
+
+impl Telemetry {
+    pub(crate) fn of(consumer: &str) -> Self {
+        Self { consumer: consumer.to_owned() }
+    }
+
+    pub(crate) fn read(&self, events: usize, late: usize, dead_gaps: u64) {
+        counter!("outbox_read_events_total", "consumer" => self.consumer.clone()).increment(events as u64);
+        if late > 0 {
+            counter!("outbox_late_events_total", "consumer" => self.consumer.clone()).increment(late as u64);
+        }
+        if dead_gaps > 0 {
+            counter!("outbox_dead_gaps_total", "consumer" => self.consumer.clone()).increment(dead_gaps);
+        }
+    }
+
+    pub(crate) fn delivered(&self) {
+        counter!("outbox_delivered_total", "consumer" => self.consumer.clone()).increment(1);
+    }
+
+    pub(crate) fn retried(&self) {
+        counter!("outbox_retried_total", "consumer" => self.consumer.clone()).increment(1);
+    }
+
+    pub(crate) fn dead(&self, reason: DeadReason) {
+        counter!("outbox_dead_letters_total", "consumer" => self.consumer.clone(), "reason" => reason.as_str())
+            .increment(1);
+    }
+
+    pub(crate) fn state(&self, in_flight: usize, open_gaps: usize, paused: bool) {
+        gauge!("outbox_in_flight", "consumer" => self.consumer.clone()).set(in_flight as f64);
+        gauge!("outbox_open_gaps", "consumer" => self.consumer.clone()).set(open_gaps as f64);
+        gauge!("outbox_paused", "consumer" => self.consumer.clone()).set(f64::from(u8::from(paused)));
+    }
+
+    pub(crate) fn settled(&self, took: Duration) {
+        histogram!("outbox_settle_seconds", "consumer" => self.consumer.clone()).record(took.as_secs_f64());
+    }
+
+    pub(crate) fn lease_lost(&self) {
+        counter!("outbox_lease_lost_total", "consumer" => self.consumer.clone()).increment(1);
+    }
+
+    pub(crate) fn database_error(&self) {
+        counter!("outbox_database_errors_total", "consumer" => self.consumer.clone()).increment(1);
+    }
+}
