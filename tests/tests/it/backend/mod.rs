@@ -1,0 +1,269 @@
+//! What every database backend must do alike. A case is one function, generic over the database; `on_every_database!`
+//! makes a test of it for each.
+
+mod append;
+mod migrate;
+mod operate;
+mod progress;
+mod read;
+
+use std::time::Duration;
+
+use outbox_sdk::backend::{
+    Batch, ClaimRequest, Claimed, Fence, Read, Registration, Settled, Settlement, Start,
+};
+use outbox_sdk::{Backend, Migratable, Migrator, NewEnvelope, Progress, Published, Tables};
+use outbox_tests::{PgTestDb, SqliteTestDb, eventually};
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, Pool, Postgres, Sqlite, raw_sql};
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// A database of its own for one test, empty at first.
+pub(crate) trait TestDb: Sized {
+    type Db: Backend + Migratable;
+
+    fn create() -> impl Future<Output = Self> + Send;
+
+    fn connect(&self) -> impl Future<Output = Pool<Self::Db>> + Send;
+
+    /// A table's name in plain SQL.
+    fn table(name: &str) -> String;
+
+    /// Runs plain SQL, on a connection that may be in a transaction.
+    fn execute(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        sql: &str,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// What a statement that counts answers.
+    fn count(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        sql: &str,
+    ) -> impl Future<Output = i64> + Send;
+
+    /// Has the database give up the transaction that is open on the connection.
+    fn doom(conn: &mut <Self::Db as sqlx::Database>::Connection) -> impl Future<Output = ()> + Send;
+
+    /// How the database prints a payload that was given as `{"a": 1.10, "b": 1e2}`.
+    const NUMBERS: &str;
+
+    /// A literal of some bytes.
+    const BYTES: &str;
+
+    /// An hour, to be added to a time.
+    const HOUR: &str;
+}
+
+impl TestDb for SqliteTestDb {
+    type Db = Sqlite;
+
+    async fn create() -> Self {
+        Self::new()
+    }
+
+    async fn connect(&self) -> Pool<Sqlite> {
+        self.pool().await
+    }
+
+    fn table(name: &str) -> String {
+        format!("outbox_{name}")
+    }
+
+    async fn execute(conn: &mut sqlx::SqliteConnection, sql: &str) -> sqlx::Result<()> {
+        raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await.map(|_| ())
+    }
+
+    async fn count(conn: &mut sqlx::SqliteConnection, sql: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(conn).await.unwrap()
+    }
+
+    /// As after a full disk: SQLite ends the transaction, and nobody tells sqlx.
+    async fn doom(conn: &mut sqlx::SqliteConnection) {
+        Self::execute(conn, "ROLLBACK").await.unwrap();
+    }
+
+    const NUMBERS: &str = r#"{"a": 1.10, "b": 1e2}"#;
+    const BYTES: &str = "x'0123'";
+    const HOUR: &str = "3600000000";
+}
+
+impl TestDb for PgTestDb {
+    type Db = Postgres;
+
+    async fn create() -> Self {
+        Self::new().await
+    }
+
+    async fn connect(&self) -> Pool<Postgres> {
+        self.pool().await
+    }
+
+    fn table(name: &str) -> String {
+        format!("outbox.{name}")
+    }
+
+    async fn execute(conn: &mut sqlx::PgConnection, sql: &str) -> sqlx::Result<()> {
+        raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await.map(|_| ())
+    }
+
+    async fn count(conn: &mut sqlx::PgConnection, sql: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(conn).await.unwrap()
+    }
+
+    async fn doom(conn: &mut sqlx::PgConnection) {
+        Self::execute(conn, "SELECT 1 / 0").await.unwrap_err();
+    }
+
+    const NUMBERS: &str = r#"{"a": 1.10, "b": 100}"#;
+    const BYTES: &str = r"'\x0123'";
+    const HOUR: &str = "interval '1 hour'";
+}
+
+/// Makes a test for each database of every case.
+macro_rules! on_every_database {
+    ($($case:ident)+) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                Box::pin(super::$case::<outbox_tests::SqliteTestDb>()).await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                Box::pin(super::$case::<outbox_tests::PgTestDb>()).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_every_database;
+
+/// A migrated database and the calls that most cases make.
+struct Outbox<T: TestDb> {
+    // Before the database, so that it closes first.
+    pool: Pool<T::Db>,
+    tables: Tables,
+    db: T,
+}
+
+impl<T: TestDb> Outbox<T> {
+    async fn migrated() -> Self {
+        let db = T::create().await;
+        let pool = db.connect().await;
+        Migrator::outbox().run(&pool).await.unwrap();
+        Self { pool, tables: Tables::default(), db }
+    }
+
+    async fn conn(&self) -> PoolConnection<T::Db> {
+        self.pool.acquire().await.unwrap()
+    }
+
+    async fn append(&self, event: &NewEnvelope) -> Published {
+        self.append_all(std::slice::from_ref(event)).await.remove(0)
+    }
+
+    async fn append_all(&self, events: &[NewEnvelope]) -> Vec<Published> {
+        let mut tx = T::Db::begin_write(&self.pool).await.unwrap();
+        let answers = T::Db::append_all(&mut tx, &self.tables, events, Default::default()).await.unwrap();
+        tx.commit().await.unwrap();
+        answers
+    }
+
+    /// As many events as asked for, of one aggregate.
+    async fn some_events(&self, number: usize) -> Vec<Published> {
+        let events: Vec<_> = (0..number).map(|_| event("1")).collect();
+        self.append_all(&events).await
+    }
+
+    async fn read(&self, read: &Read<'_>) -> Batch {
+        T::Db::read(&mut *self.conn().await, &self.tables, read).await.unwrap()
+    }
+
+    async fn register(&self, name: &str, start: Option<Start>) -> outbox_sdk::backend::Registered {
+        let consumer = Registration { name: name.to_owned(), start, config: "{}".to_owned() };
+        T::Db::register(&mut *self.conn().await, &self.tables, &[consumer]).await.unwrap().remove(0)
+    }
+
+    async fn try_claim(&self, consumer: &str, owner: &str, lease: Duration) -> Option<Claimed> {
+        let claim = ClaimRequest { consumer, slot: 0, owner, lease };
+        T::Db::claim(&mut *self.conn().await, &self.tables, &claim).await.unwrap()
+    }
+
+    async fn claim(&self, consumer: &str) -> Claimed {
+        self.try_claim(consumer, "relay", LONG).await.expect("a free slot")
+    }
+
+    /// Registers the consumer `crm` and claims its slot.
+    async fn claimed(&self) -> Claimed {
+        self.register("crm", None).await;
+        self.claim("crm").await
+    }
+
+    /// Claims the slot of an owner whose lease is over.
+    async fn take_over(&self, consumer: &str) -> Claimed {
+        let mut taken = None;
+        eventually("the lease is over", async || {
+            taken = self.try_claim(consumer, "successor", LONG).await;
+            taken.is_some()
+        })
+        .await;
+        taken.unwrap()
+    }
+
+    async fn settle(&self, settlement: &Settlement<'_>) -> Settled {
+        T::Db::settle(&mut *self.conn().await, &self.tables, settlement).await.unwrap()
+    }
+
+    /// Settles and gives out the fence of the next write.
+    async fn settle_done(&self, settlement: &Settlement<'_>) -> Fence {
+        match self.settle(settlement).await {
+            Settled::Done { fence, .. } => fence,
+            refused @ Settled::Refused { .. } => panic!("{refused:?}"),
+        }
+    }
+
+    async fn execute(&self, sql: &str) {
+        T::execute(&mut *self.conn().await, sql).await.unwrap();
+    }
+
+    async fn rows(&self, table: &str) -> i64 {
+        T::count(&mut *self.conn().await, &format!("SELECT count(*) FROM {}", T::table(table))).await
+    }
+}
+
+fn event(aggregate_id: &str) -> NewEnvelope {
+    let mut event = NewEnvelope::new("customer.updated", 1, "customer", r#"{"n": 1}"#.to_owned());
+    event.aggregate_id = Some(aggregate_id.to_owned());
+    event
+}
+
+fn with_payload(payload: &str) -> NewEnvelope {
+    let mut event = event("1");
+    payload.clone_into(&mut event.payload);
+    event
+}
+
+/// A read of everything from the beginning.
+fn everything() -> Read<'static> {
+    Read { gaps: &[], above: 0, limit: 1_000, max_bytes: 1 << 30, max_payload_bytes: 1 << 20 }
+}
+
+/// The owner's write that changes nothing but the lease.
+fn renewal<'a>(fence: &'a Fence, settled: &'a Progress, void: &'a Progress) -> Settlement<'a> {
+    Settlement {
+        consumer: "crm",
+        slot: 0,
+        fence,
+        lease: LONG,
+        anchor: None,
+        settled,
+        void,
+        pause: None,
+        stalls: &[],
+        resumed: &[],
+        dead: &[],
+        release: false,
+    }
+}

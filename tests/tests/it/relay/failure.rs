@@ -1,0 +1,318 @@
+//! Every failure stays where it happens.
+
+use std::time::Duration;
+
+use outbox_relay::consumer::OnDead;
+use outbox_relay::retry::{RetryPolicy, Schedule};
+use outbox_relay::sink::Outcome;
+use outbox_relay::{MissingSchema, Schemas};
+use outbox_sdk::JsonEvent;
+use outbox_tests::{Call, RecordingSink, RunningRelay, quick_settings};
+
+use super::order::assert_in_order;
+use super::{World, crm};
+use crate::databases::{TestDb, on_every_database};
+
+on_every_database! {
+    a_failing_event_holds_its_lane_and_nothing_else
+    many_events_behind_a_failed_one_are_one_stall_row
+    an_event_is_dead_after_its_attempts_and_the_lane_goes_on
+    a_dead_event_can_block_its_lane
+    a_rejected_event_is_dead_at_once
+    an_invalid_payload_is_dead_with_pointers_and_never_sent
+    an_event_waits_for_its_schema_without_losing_attempts
+    a_panicking_sink_is_a_failed_attempt
+    a_sink_that_never_answers_is_a_failed_attempt
+    an_unavailable_destination_pauses_and_burns_no_attempt
+    a_type_can_have_its_own_retry_policy
+    a_payload_that_is_too_large_to_carry_is_dead_alone
+}
+
+fn retry() -> Outcome {
+    Outcome::Retry { error: "503".into(), after: None }
+}
+
+async fn a_failing_event_holds_its_lane_and_nothing_else<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "1", "2", "1", "2", ""]).await;
+    let first = events[0].id;
+    let sink = RecordingSink::scripted(move |call| {
+        if call.id() == first && call.attempt < 3 { retry() } else { Outcome::Delivered }
+    });
+    let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
+    let order = sink.wait_for_delivered(6).await;
+    world.settled("crm", events[5].id).await;
+    relay.stop().await;
+    assert_in_order(&sink.calls());
+    let at = |id: i64| order.iter().position(|other| *other == id).unwrap();
+    assert!(at(events[2].id) < at(first) && at(events[4].id) < at(first) && at(events[5].id) < at(first));
+    let attempts: Vec<u32> =
+        sink.calls().iter().filter(|call| call.id() == first).map(|call| call.attempt).collect();
+    assert_eq!(attempts, [1, 2, 3]);
+    assert_eq!(sink.calls().len(), 8, "nobody else was tried twice");
+    assert!(world.dead().await.is_empty());
+}
+
+async fn many_events_behind_a_failed_one_are_one_stall_row<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1"; 300]).await;
+    let first = events[0].id;
+    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let failing = fails.clone();
+    let sink = RecordingSink::scripted(move |call| {
+        if call.id() == first && failing.load(std::sync::atomic::Ordering::Relaxed) {
+            retry()
+        } else {
+            Outcome::Delivered
+        }
+    });
+    let mut settings = super::delivering(quick_settings());
+    // Smaller than the lane, so that it is resumed page by page.
+    settings.read_rows = 40;
+    let schedule = Schedule::List(vec![Duration::from_millis(50)]);
+    let spec = crm().retry(RetryPolicy { schedule, max_attempts: 1_000 });
+    let relay = RunningRelay::start(world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap());
+    outbox_tests::eventually("the stall row stands for all of them", async || {
+        let row = world.consumer("crm").await;
+        row.stalled_lanes == 1 && row.settled.contains(events[299].id)
+    })
+    .await;
+    let more = world.publish(&["1"; 20]).await;
+    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    let order = sink.wait_for_delivered(320).await;
+    world.settled("crm", more[19].id).await;
+    relay.stop().await;
+    assert!(order.is_sorted() && order.len() == 320);
+}
+
+async fn an_event_is_dead_after_its_attempts_and_the_lane_goes_on<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "1", "1"]).await;
+    let second = events[1].id;
+    let sink =
+        RecordingSink::scripted(move |call| if call.id() == second { retry() } else { Outcome::Delivered });
+    let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
+    let order = sink.wait_for_delivered(2).await;
+    world.settled("crm", events[2].id).await;
+    relay.stop().await;
+    assert_eq!(order, [events[0].id, events[2].id]);
+    let dead = world.dead().await;
+    assert_eq!(dead.len(), 1);
+    assert_eq!((dead[0].event_id, dead[0].reason.as_str(), dead[0].attempts), (second, "attempts", 3));
+    assert_eq!((dead[0].state.as_str(), dead[0].last_error.as_str()), ("dead", "503"));
+}
+
+async fn a_dead_event_can_block_its_lane<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "2", "1"]).await;
+    let first = events[0].id;
+    let sink =
+        RecordingSink::scripted(
+            move |call| {
+                if call.id() == first { Outcome::Reject { error: "no".into() } } else { Outcome::Delivered }
+            },
+        );
+    let spec = crm().on_dead(OnDead::Block);
+    let build = || world.builder().consumer(spec.clone(), sink.clone()).build().unwrap();
+    build().run_once().await.unwrap();
+    assert_eq!(sink.delivered(), [events[1].id]);
+    let later = world.publish(&["1", "2"]).await;
+    build().run_once().await.unwrap();
+    assert_eq!(sink.delivered(), [events[1].id, later[1].id], "the block outlives the relay");
+    assert_eq!(world.dead().await.len(), 1);
+    assert_eq!(world.consumer("crm").await.stalled_lanes, 1);
+}
+
+async fn a_rejected_event_is_dead_at_once<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "1"]).await;
+    let first = events[0].id;
+    let sink = RecordingSink::scripted(move |call| {
+        if call.id() == first {
+            Outcome::Reject { error: "unknown customer".into() }
+        } else {
+            Outcome::Delivered
+        }
+    });
+    assert_eq!(world.drain(&sink).await, 2);
+    assert_eq!(sink.delivered(), [events[1].id]);
+    let dead = world.dead().await;
+    assert_eq!((dead[0].reason.as_str(), dead[0].attempts), ("rejected", 1));
+    assert_eq!(dead[0].last_error, "unknown customer");
+}
+
+/// A registry folder in which `customer.changed` v1 needs an integer `n`.
+fn registry(with_schema: bool) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("registry.toml"), "compatibility = \"full\"\n").unwrap();
+    if with_schema {
+        add_schema(dir.path());
+    }
+    dir
+}
+
+fn add_schema(dir: &std::path::Path) {
+    let folder = dir.join("customer.changed");
+    std::fs::create_dir(&folder).unwrap();
+    let schema = r#"{
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]
+    }"#;
+    std::fs::write(folder.join("v1.0.json"), schema).unwrap();
+}
+
+async fn an_invalid_payload_is_dead_with_pointers_and_never_sent<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let registry = registry(true);
+    let good = world.publish(&["1"]).await;
+    let secret = JsonEvent::new("customer.changed", 1, "customer", r#"{"n": "TOP-SECRET"}"#).aggregate_id("1");
+    let bad = world.publish_event(&secret).await;
+    let after = world.publish(&["1"]).await;
+    let sink = RecordingSink::new();
+    let relay = world
+        .builder_with(quick_settings())
+        .schemas(Schemas::open(registry.path()).unwrap())
+        .consumer(crm(), sink.clone())
+        .build()
+        .unwrap();
+    assert_eq!(relay.run_once().await.unwrap(), 3);
+    assert_eq!(sink.delivered(), [good[0].id, after[0].id]);
+    let dead = world.dead().await;
+    assert_eq!((dead.len(), dead[0].event_id, dead[0].reason.as_str()), (1, bad.id, "schema_violation"));
+    assert!(dead[0].last_error.contains("/n"), "{}", dead[0].last_error);
+    assert!(!dead[0].last_error.contains("TOP-SECRET"), "{}", dead[0].last_error);
+    assert_eq!(dead[0].attempts, 0, "it was never sent");
+}
+
+async fn an_event_waits_for_its_schema_without_losing_attempts<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let registry = registry(false);
+    let schemas = Schemas::open(registry.path()).unwrap();
+    let events = world.publish(&["1", "1"]).await;
+    let sink = RecordingSink::new();
+    let relay = world
+        .builder_with(quick_settings())
+        .schemas(schemas.clone())
+        .consumer(crm(), sink.clone())
+        .build()
+        .unwrap();
+    let relay = RunningRelay::start(relay);
+    outbox_tests::eventually("the lane waits for the schema", async || {
+        world.consumer("crm").await.stalled_lanes == 1
+    })
+    .await;
+    assert!(sink.calls().is_empty());
+    add_schema(registry.path());
+    assert!(schemas.reload().unwrap());
+    let order = sink.wait_for_delivered(2).await;
+    world.settled("crm", events[1].id).await;
+    relay.stop().await;
+    assert_eq!(order, [events[0].id, events[1].id]);
+    assert!(sink.calls().iter().all(|call| call.attempt == 1));
+
+    // Long after the end of their patience, events of an unknown type are dead.
+    let unknown = JsonEvent::new("customer.vanished", 1, "customer", "{}").aggregate_id("9");
+    world.publish_event(&unknown).await;
+    let mut settings = quick_settings();
+    settings.missing_schema = MissingSchema::Wait { dead_after: Duration::ZERO };
+    let relay =
+        world.builder_with(settings).schemas(schemas).consumer(crm(), sink.clone()).build().unwrap();
+    relay.run_once().await.unwrap();
+    assert_eq!(world.dead().await[0].reason, "schema_missing");
+}
+
+async fn a_panicking_sink_is_a_failed_attempt<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "2", "3", "4", "1", "2", "3"]).await;
+    let (first, second, third) = (events[0].id, events[1].id, events[2].id);
+    let sink = RecordingSink::scripted(move |call| match call.id() {
+        id if id == first => panic!("a text"),
+        id if id == second => panic!("formatted {}", 7),
+        id if id == third => std::panic::panic_any(7_u8),
+        _ => Outcome::Delivered,
+    });
+    let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
+    sink.wait_for_delivered(4).await;
+    world.settled("crm", events[6].id).await;
+    relay.stop().await;
+    let mut errors: Vec<String> = world.dead().await.into_iter().map(|dead| dead.last_error).collect();
+    errors.sort();
+    assert_eq!(
+        errors,
+        [
+            "the sink panicked: a text",
+            "the sink panicked: a value that is no text",
+            "the sink panicked: formatted 7"
+        ]
+    );
+}
+
+async fn a_sink_that_never_answers_is_a_failed_attempt<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1"]).await;
+    let sink = RecordingSink::new();
+    sink.hold();
+    let spec = crm().timeout(Duration::from_millis(50)).unwrap();
+    let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
+    world.settled("crm", events[0].id).await;
+    relay.stop().await;
+    assert_eq!(sink.calls().len(), 3);
+    let dead = world.dead().await;
+    assert!(dead[0].last_error.contains("time limit"), "{}", dead[0].last_error);
+}
+
+async fn an_unavailable_destination_pauses_and_burns_no_attempt<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "2", "1", "3"]).await;
+    let sink = RecordingSink::scripted(|call: &Call| {
+        if call.index < 3 {
+            Outcome::Unavailable { error: "connection refused".into(), after: None }
+        } else {
+            Outcome::Delivered
+        }
+    });
+    let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
+    sink.wait_until("all lanes were refused", |calls| calls.len() >= 3).await;
+    outbox_tests::eventually("nothing is settled meanwhile", async || {
+        world.consumer("crm").await.settled.is_empty()
+    })
+    .await;
+    sink.wait_for_delivered(4).await;
+    world.settled("crm", events[3].id).await;
+    relay.stop().await;
+    assert_in_order(&sink.calls());
+    assert!(sink.calls().iter().all(|call| call.attempt == 1), "no attempt was counted");
+    assert!(world.dead().await.is_empty());
+}
+
+async fn a_type_can_have_its_own_retry_policy<T: TestDb>() {
+    let world = World::<T>::new().await;
+    world.publish(&["1"]).await;
+    world.publish_event(&JsonEvent::new("customer.audited", 1, "customer", "{}").aggregate_id("2")).await;
+    let sink = RecordingSink::scripted(|_| retry());
+    let once = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(1)]), max_attempts: 1 };
+    let spec = crm().override_retry("customer.audited", once).unwrap();
+    let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
+    outbox_tests::eventually("both are dead", async || world.dead().await.len() == 2).await;
+    relay.stop().await;
+    let mut attempts: Vec<(i64, u32)> =
+        world.dead().await.iter().map(|dead| (dead.event_id, dead.attempts)).collect();
+    attempts.sort_unstable();
+    assert_eq!(attempts, [(1, 3), (2, 1)]);
+}
+
+async fn a_payload_that_is_too_large_to_carry_is_dead_alone<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let large = format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000));
+    let before = world.publish(&["1"]).await;
+    let bad = world.publish_event(&JsonEvent::new("customer.changed", 1, "customer", large).aggregate_id("1")).await;
+    let after = world.publish(&["1"]).await;
+    let mut settings = super::delivering(quick_settings());
+    settings.read_bytes = 50_000;
+    let sink = RecordingSink::new();
+    let relay = world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap();
+    assert_eq!(relay.run_once().await.unwrap(), 3);
+    assert_eq!(sink.delivered(), [before[0].id, after[0].id]);
+    let dead = world.dead().await;
+    assert_eq!((dead[0].event_id, dead[0].reason.as_str()), (bad.id, "undecodable"));
+}
