@@ -257,7 +257,8 @@ mod tests {
         waiting.schema_missing_since = Some(since);
         let later = now + Duration::from_secs(30);
         let second = judge(&spec(), MissingSchema::default(), &waiting, missing(), later, 0.0);
-        assert_eq!(super::tests::delay(&second), 30);
+        let Verdict::Park { delay, .. } = second else { panic!("{second:?}") };
+        assert_eq!(delay.as_secs(), 30);
         let end = now + Duration::from_secs(24 * 3600);
         let last = judge(&spec(), MissingSchema::default(), &waiting, missing(), end, 0.0);
         assert!(matches!(last, Verdict::Dead { letter, .. } if letter.reason == DeadReason::SchemaMissing));

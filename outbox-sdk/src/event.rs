@@ -206,16 +206,16 @@ mod tests {
 
     #[test]
     fn pointers_hand_on() {
-        fn id(of: impl ToAggregateId) -> String {
+        fn id<T: ToAggregateId + ?Sized>(of: &T) -> String {
             of.to_aggregate_id()
         }
         let text = String::from("a");
         assert_eq!(id(&&text), "a");
-        assert_eq!(id(Box::<str>::from("a")), "a");
-        assert_eq!(id(Arc::<str>::from("a")), "a");
-        assert_eq!(id(Rc::new(5_u8)), "5");
-        assert_eq!(id(Cow::Borrowed("a")), "a");
-        assert_eq!(id(Cow::<Uuid>::Owned(Uuid::nil())), Uuid::nil().to_string());
+        assert_eq!(id(&Box::<str>::from("a")), "a");
+        assert_eq!(id(&Arc::<str>::from("a")), "a");
+        assert_eq!(id(&Rc::new(5_u8)), "5");
+        assert_eq!(id(&Cow::Borrowed("a")), "a");
+        assert_eq!(id(&Cow::<Uuid>::Owned(Uuid::nil())), Uuid::nil().to_string());
     }
 
     #[test]

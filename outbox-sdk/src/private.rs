@@ -181,10 +181,9 @@ mod testing {
     }
 }
 
-#[cfg(all(test, feature = "testing"))]
+#[cfg(test)]
+#[cfg(feature = "testing")]
 mod tests {
-    use std::path::PathBuf;
-
     use schemars::JsonSchema;
     use serde::Serialize;
 
@@ -204,11 +203,9 @@ mod tests {
     }
 
     /// An empty registry folder of the test's own.
-    fn registry(name: &str) -> PathBuf {
-        let folder =
-            std::env::temp_dir().join(format!("outbox-sdk-{}-{name}", std::process::id())).join("schemas");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("registry.toml"), "").unwrap();
+    fn registry() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("registry.toml"), "").unwrap();
         folder
     }
 
@@ -249,25 +246,23 @@ mod tests {
             place: u8,
         }
 
-        let folder = registry("drift");
-        assert!(run::<ThingMoved>(&folder, false).is_err(), "nothing is committed yet");
-        run::<ThingMoved>(&folder, true).unwrap();
-        run::<ThingMoved>(&folder, false).unwrap();
-        let failure = run::<ThingMovedLater>(&folder, false).unwrap_err();
+        let folder = registry();
+        assert!(run::<ThingMoved>(folder.path(), false).is_err(), "nothing is committed yet");
+        run::<ThingMoved>(folder.path(), true).unwrap();
+        run::<ThingMoved>(folder.path(), false).unwrap();
+        let failure = run::<ThingMovedLater>(folder.path(), false).unwrap_err();
         let text = failure.to_string();
         assert!(text.contains("thing.moved"), "{text}");
         assert_eq!(format!("{failure:?}"), text, "the harness prints the debug form");
         assert_eq!(text.matches("\\n").count(), 0, "lines, not an escaped string");
-        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
     }
 
     #[test]
     fn nothing_is_blessed_in_ci() {
-        let folder = registry("ci");
-        let settings = Settings { registry: Some(folder.clone()), bless: true, ci: true };
+        let folder = registry();
+        let settings = Settings { registry: Some(folder.path().to_owned()), bless: true, ci: true };
         assert!(check(&claim::<ThingMoved>(), &settings).is_err());
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "only registry.toml");
-        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "only registry.toml");
     }
 
     #[test]
@@ -296,8 +291,8 @@ mod tests {
             },
         }
 
-        let folder = registry("nested");
-        let text = run::<Outer>(&folder, true).unwrap_err().to_string();
+        let folder = registry();
+        let text = run::<Outer>(folder.path(), true).unwrap_err().to_string();
         let text = text.lines().collect::<Vec<_>>();
         assert_eq!(
             text[..2],
@@ -312,7 +307,6 @@ mod tests {
             ]
         );
         assert!(text[6].starts_with("help: ") && text.len() == 7, "{text:#?}");
-        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "and nothing is blessed");
-        std::fs::remove_dir_all(folder.parent().unwrap()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "and nothing is blessed");
     }
 }

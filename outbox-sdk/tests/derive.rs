@@ -1,4 +1,5 @@
 //! The derive: what it generates, and what it says to whoever gets it wrong.
+#![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
 use std::process::Command;
 

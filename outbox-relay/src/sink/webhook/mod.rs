@@ -43,8 +43,7 @@ const DRAIN_TIME: Duration = Duration::from_millis(250);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct WebhookConfig {
-    /// The receiver's address: `https`, or `http` together with `allow_private_addresses`. User info in it becomes
-    /// basic authentication.
+    /// The receiver's address: `https`, or `http` together with `allow_private_addresses`. No user, no password.
     pub url: String,
     /// The secrets that sign each delivery; several while they rotate.
     pub secrets: Secrets,
@@ -96,6 +95,9 @@ pub enum WebhookConfigError {
     /// The text is not a URL.
     #[error("the webhook's url is not a URL: write it in full, such as `https://crm.example/hooks`")]
     Url,
+    /// The URL holds a user or a password.
+    #[error("the webhook's url holds a user or a password: leave them out; deliveries are signed with `secrets`")]
+    UserInfo,
     /// The URL has a scheme that is not HTTP.
     #[error("the webhook's url has the scheme `{0}`: use `https`")]
     Scheme(String),
@@ -114,10 +116,14 @@ pub enum WebhookConfigError {
     /// The time limits contradict each other.
     #[error("the webhook's time limits do not fit: connect_timeout must be above zero and less than timeout")]
     Timeouts,
-    /// The HTTP client cannot be set up.
+    /// There are no certificates to check the receiver's with.
     #[error(
-        "the HTTP client cannot be set up: check that this machine has CA certificates, or set SSL_CERT_FILE"
+        "this machine's CA certificates cannot be used: install them (the package is often `ca-certificates`), \
+         or name a file with SSL_CERT_FILE"
     )]
+    Certificates(#[source] rustls::Error),
+    /// The HTTP client cannot be set up.
+    #[error("the HTTP client cannot be set up: check that this process may open files and sockets")]
     Client(#[source] reqwest::Error),
 }
 
@@ -153,7 +159,9 @@ impl WebhookSink {
         if config.connect_timeout.is_zero() || config.connect_timeout >= config.timeout {
             return Err(WebhookConfigError::Timeouts);
         }
-        let builder = Client::builder()
+        let tls = tls::client_config(url.scheme() == "https").map_err(WebhookConfigError::Certificates)?;
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
             .user_agent(USER_AGENT)
             .redirect(redirect::Policy::none())
             .referer(false)
@@ -164,9 +172,9 @@ impl WebhookSink {
             .pool_idle_timeout(Duration::from_secs(60))
             // A peer that vanished would otherwise fail every request that shares its connection.
             .http2_keep_alive_interval(Duration::from_secs(10))
-            .http2_keep_alive_timeout(Duration::from_secs(5));
-        let client =
-            tls::set_up(builder, url.scheme() == "https").build().map_err(WebhookConfigError::Client)?;
+            .http2_keep_alive_timeout(Duration::from_secs(5))
+            .build()
+            .map_err(WebhookConfigError::Client)?;
         Ok(Self { client, url, config })
     }
 
@@ -259,6 +267,9 @@ fn checked(url: &str, guard: Guard) -> Result<Url, WebhookConfigError> {
         "http" if guard.allow_private => {}
         "http" => return Err(WebhookConfigError::PlainHttp),
         other => return Err(WebhookConfigError::Scheme(other.to_owned())),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(WebhookConfigError::UserInfo);
     }
     let host = url.host_str().ok_or(WebhookConfigError::Url)?;
     guard.check_literal(host).map_err(|Refused| WebhookConfigError::PrivateAddress)?;

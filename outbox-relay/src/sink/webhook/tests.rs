@@ -349,7 +349,7 @@ async fn no_error_text_holds_url_secret_or_payload() {
     let (address, _) = receiver().await;
     let (mute, _) = trap();
     for place in [address, mute, dead_port()] {
-        let url = format!("http://canary-user:canary-password@{place}/retry/canary-path?token=canary-query");
+        let url = format!("http://{place}/retry/canary-path?token=canary-query");
         for text in [
             error_of(deliver(&sink(short(url.clone())), &event()).await),
             format!("{:?}", sink(short(url.clone()))),
@@ -369,6 +369,10 @@ fn what_does_not_fit_is_refused_when_the_sink_is_made() {
         config.allow_private_addresses = allow;
         WebhookSink::new(config).unwrap_err()
     };
+    for url in ["https://user@crm.example/", "https://user:canary@crm.example/", "https://:canary@crm.example/"] {
+        let error = refused(url, true);
+        assert!(matches!(error, WebhookConfigError::UserInfo) && !error.to_string().contains("canary"), "{url}");
+    }
     for url in ["", "canary", "crm.example/hooks", "https://", "http:///"] {
         assert!(matches!(refused(url, true), WebhookConfigError::Url), "{url}");
     }

@@ -1,21 +1,32 @@
 //! Certificates: the system's roots, checked with the ring provider; and what a failed handshake is called.
 
-use reqwest::ClientBuilder;
-use rustls::crypto::{CryptoProvider, ring};
-use rustls::{CertificateError, Error};
+use std::sync::Arc;
 
-/// Sets up TLS for a receiver behind `https`, or none at all.
+use rustls::crypto::ring;
+use rustls::{CertificateError, ClientConfig, Error, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt;
+
+/// TLS for a receiver behind `https`, or without any root for one that has none.
 ///
-/// The roots are the system's, read when the sink is made; `SSL_CERT_FILE` and `SSL_CERT_DIR` name other ones, so a
-/// private authority needs no setting of its own. Without TLS no roots are read, so that a relay in an image without
-/// certificates can reach an internal receiver.
-pub(super) fn set_up(builder: ClientBuilder, https: bool) -> ClientBuilder {
-    // The client takes the process's provider. One that the application has chosen stays.
-    if CryptoProvider::get_default().is_none() {
-        // It fails only when another thread was first, and then there is one.
-        let _ = ring::default_provider().install_default();
-    }
-    if https { builder } else { builder.tls_certs_only([]) }
+/// The provider is handed over, not installed for the process: that choice stays the application's. The roots are the
+/// system's, read when the sink is made; `SSL_CERT_FILE` and `SSL_CERT_DIR` name other ones, so a private authority
+/// needs no setting of its own. Without TLS no roots are read, so that a relay in an image without certificates can
+/// reach an internal receiver.
+///
+/// # Errors
+///
+/// The system has no roots.
+pub(super) fn client_config(https: bool) -> Result<ClientConfig, Error> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?;
+    let builder = if https {
+        builder.with_platform_verifier()?
+    } else {
+        builder.with_root_certificates(RootCertStore::empty())
+    };
+    let mut config = builder.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(config)
 }
 
 /// What went wrong in a handshake, and what to do. The error's own text can name hosts, so it is not repeated.
