@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
 use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
@@ -21,6 +21,7 @@ use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
 use crate::sink::Sink;
+use crate::telemetry;
 
 /// How often the registry folder is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
@@ -50,6 +51,10 @@ pub struct Settings {
     pub grace: Duration,
     /// The time limit of one database call. Default 4 s.
     pub deadline: Duration,
+    /// Whether to listen for the notifications of `Hint::notify`: one more connection per relay, and events of other
+    /// processes start at once instead of at the next poll. Needs a session of its own, so leave it off behind a pooler
+    /// in transaction mode. Without effect on SQLite. Default off.
+    pub listen: bool,
     /// What happens to events that the registry has no schema for.
     pub missing_schema: MissingSchema,
     /// Where randomness for jitter comes from: uniform in `0.0..1.0`.
@@ -70,6 +75,7 @@ impl Default for Settings {
             window_bytes: 64 * 1024 * 1024,
             grace: Duration::from_secs(30),
             deadline: Duration::from_secs(4),
+            listen: false,
             missing_schema: MissingSchema::default(),
             random: rand::random::<f64>,
         }
@@ -254,8 +260,12 @@ impl<DB: Migratable> Relay<DB> {
     /// Wakes this relay after a commit in the same process: give it to `Outbox::with_hint`.
     #[must_use]
     pub fn hint(&self) -> Hint {
-        let pokes: Vec<_> = self.consumers.iter().map(|(_, poke)| Arc::clone(poke)).collect();
-        Hint::new(move || pokes.iter().for_each(|poke| poke.notify_one()))
+        let pokes = self.pokes();
+        Hint::poke(move || pokes.iter().for_each(|poke| poke.notify_one()))
+    }
+
+    fn pokes(&self) -> Vec<Arc<Notify>> {
+        self.consumers.iter().map(|(_, poke)| Arc::clone(poke)).collect()
     }
 
     /// Runs until `shutdown` resolves; then starts nothing new, waits for what is in flight within the grace period,
@@ -315,6 +325,32 @@ impl<DB: Migratable> Relay<DB> {
         tokio::select! {
             ended = running => ended,
             () = reloading => Ok(0),
+            () = self.listen() => Ok(0),
+        }
+    }
+
+    /// Wakes the consumers when other processes say that they committed something; never ends. While the connection is
+    /// lost, polling goes on.
+    async fn listen(&self) {
+        if !self.settings.listen {
+            return std::future::pending().await;
+        }
+        let pokes = self.pokes();
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        loop {
+            let began = Instant::now();
+            let error = DB::listen(&self.pool, &self.tables, || {
+                telemetry::listening(true);
+                pokes.iter().for_each(|poke| poke.notify_one());
+            })
+            .await;
+            telemetry::listening(false);
+            if began.elapsed() > Duration::from_secs(60) {
+                backoff.succeeded();
+            }
+            let pause = backoff.failed((self.settings.random)());
+            tracing::warn!(error = chain(&error), retry_in = ?pause, "not listening for commits; polling goes on");
+            tokio::time::sleep(pause).await;
         }
     }
 

@@ -14,6 +14,7 @@
 //! | `outbox_settle_seconds` | histogram | consumer | time of a settling transaction |
 //! | `outbox_lease_lost_total` | counter | consumer | leases lost while running |
 //! | `outbox_database_errors_total` | counter | consumer | database calls that failed or took too long |
+//! | `outbox_listening` | gauge | | 1 while the relay hears the notifications of other processes |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
 
@@ -21,6 +22,11 @@ use std::time::Duration;
 
 use metrics::{counter, gauge, histogram};
 use outbox_sdk::backend::DeadReason;
+
+/// Whether the relay hears the notifications of other processes.
+pub(crate) fn listening(listening: bool) {
+    gauge!("outbox_listening").set(f64::from(u8::from(listening)));
+}
 
 /// The metrics of one consumer.
 #[derive(Debug, Clone)]

@@ -76,7 +76,7 @@ impl Outbox {
         self
     }
 
-    /// Gives a hint to a relay in the same process after each [`commit`](Self::commit).
+    /// Gives a hint to the relay after each [`commit`](Self::commit).
     #[must_use]
     pub fn with_hint(mut self, hint: Hint) -> Self {
         self.hint = Some(hint);
@@ -120,7 +120,7 @@ impl Outbox {
         DB::ensure_usable(&mut tx).await.map_err(PublishError::from_database::<DB>)?;
         tx.commit().await.map_err(PublishError::from_database::<DB>)?;
         if let Some(hint) = &self.hint {
-            hint.send();
+            hint.send().await;
         }
         Ok(())
     }

@@ -175,6 +175,7 @@ impl Config {
         settings.lease = relay.lease;
         settings.poll_min = relay.poll_min;
         settings.poll_max = relay.poll_max;
+        settings.listen = relay.listen;
         settings.read_rows = relay.read_rows;
         settings.read_bytes = relay.read_bytes;
         settings.window_rows = usize::try_from(relay.window_rows).unwrap_or(usize::MAX);

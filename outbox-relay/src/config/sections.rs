@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use outbox_sdk::Tables;
+
 use super::reader::{Field, Problem, Section, as_text};
 use super::secret::{Environment, Secret, resolve};
 use crate::MissingSchema;
@@ -49,6 +51,8 @@ pub struct RelayConfig {
     pub window_bytes: u64,
     /// How long deliveries on the way may take to end after a request to stop.
     pub grace: Duration,
+    /// Whether to listen for the commits of other processes; not through a pooler in transaction mode.
+    pub listen: bool,
 }
 
 impl Default for RelayConfig {
@@ -64,6 +68,7 @@ impl Default for RelayConfig {
             window_rows: 10_000,
             window_bytes: 64 << 20,
             grace: Duration::from_secs(30),
+            listen: false,
         }
     }
 }
@@ -88,9 +93,10 @@ impl Default for RegistryConfig {
 
 pub(super) fn database(mut section: Section<'_>, env: &Environment, folder: &Path) -> DatabaseConfig {
     let default = DatabaseConfig::default();
+    let is_schema_name = |text: &str| Tables::in_schema(text).is_ok();
     let schema_rule = (
         "is not a schema name",
-        "use 1 to 63 of a-z, 0-9 and _, not beginning with a digit or with pg_, such as \"outbox\"",
+        "use 1 to 63 bytes that do not begin with pg_, such as \"outbox\"",
     );
     let config = DatabaseConfig {
         url: section.read("url", |value| database_url(as_text(value)?, env, folder)).given(),
@@ -119,13 +125,6 @@ fn database_url(text: &str, env: &Environment, folder: &Path) -> Result<Secret, 
     }
 }
 
-fn is_schema_name(text: &str) -> bool {
-    (1..=63).contains(&text.len())
-        && text.bytes().all(|b| matches!(b, b'a'..=b'z' | b'0'..=b'9' | b'_'))
-        && !text.starts_with(|first: char| first.is_ascii_digit())
-        && !text.starts_with("pg_")
-}
-
 /// Also returns the lease as it was written, for the rules that consumers have with it.
 pub(super) fn relay(mut section: Section<'_>) -> (RelayConfig, Field<Duration>) {
     let default = RelayConfig::default();
@@ -143,6 +142,7 @@ pub(super) fn relay(mut section: Section<'_>) -> (RelayConfig, Field<Duration>) 
     let window_rows = section.integer("window_rows", 1..=10_000_000);
     let window_bytes = section.bytes("window_bytes");
     let grace = section.duration_or_zero("grace");
+    let listen = section.bool("listen");
 
     not_above(&section, ("poll_min", &poll_min, default.poll_min), ("poll_max", &poll_max, default.poll_max));
     not_above(
@@ -168,6 +168,7 @@ pub(super) fn relay(mut section: Section<'_>) -> (RelayConfig, Field<Duration>) 
         window_rows: window_rows.or(default.window_rows),
         window_bytes: window_bytes.or(default.window_bytes),
         grace: grace.or(default.grace),
+        listen: listen.or(default.listen),
     };
     (config, lease)
 }

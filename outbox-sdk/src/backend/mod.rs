@@ -78,6 +78,15 @@ pub trait Backend: Database + sealed::Sealed {
     /// Tells listening relays that something was committed. Never inside a business transaction.
     fn notify(conn: &mut Self::Connection, tables: &Tables) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// Calls `heard` for each notification of [`notify`](Self::notify), and once when it begins to listen, since
+    /// something may have been committed before. Keeps one connection of the pool. Returns when the connection is lost;
+    /// where a database has no notifications, never.
+    fn listen(
+        pool: &Pool<Self>,
+        tables: &Tables,
+        heard: impl Fn() + Send + Sync,
+    ) -> impl Future<Output = Error> + Send;
+
     /// Sorts a database error into what a caller can do about it.
     fn fault(error: &Error) -> Fault;
 

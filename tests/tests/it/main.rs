@@ -1,9 +1,13 @@
 //! Integration tests of the outbox toolkit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
 
 mod backend;
+mod faults;
+mod interleaving;
+mod listen;
 mod relay;
 
 /// The databases that every case runs on.
 mod databases {
-    pub(crate) use crate::backend::{TestDb, on_every_database};
+    pub(crate) use outbox_tests::{TestDb, on_every_database};
 }

@@ -92,6 +92,7 @@ read_bytes = "1 MiB"
 window_rows = 2_000
 window_bytes = 0x200000
 grace = "0s"
+listen = true
 
 [registry]
 path = "contracts/schemas"
@@ -149,6 +150,7 @@ fn a_full_file_gives_every_value() {
         window_rows: 2_000,
         window_bytes: 2 << 20,
         grace: Duration::ZERO,
+        listen: true,
     };
     assert_eq!(config.relay, relay);
     let registry = RegistryConfig {
@@ -195,7 +197,7 @@ fn a_full_file_gives_every_value() {
     assert!(search.webhook.is_none());
     let homeless = findings(config.require_consumers().map(|_| config.clone()));
     let expected =
-        "51:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
+        "52:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
     assert_eq!(homeless, [expected]);
 }
 

@@ -11,9 +11,12 @@ mod settle;
 mod statements;
 mod time;
 
+use std::convert::Infallible;
+use std::io::ErrorKind;
+
 use sqlx::error::DatabaseError;
-use sqlx::postgres::PgRow;
-use sqlx::{Connection, Error, PgConnection, PgPool, Postgres, Row, Transaction};
+use sqlx::postgres::{PgListener, PgRow};
+use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transaction};
 use uuid::Uuid;
 
 use super::{
@@ -80,6 +83,19 @@ impl Backend for Postgres {
     async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
         let channel = tables.postgres().channel();
         sqlx::query(include_str!("notify.sql")).bind(channel).execute(conn).await.map(drop)
+    }
+
+    async fn listen(pool: &Pool<Self>, tables: &Tables, heard: impl Fn() + Send + Sync) -> Error {
+        let listening = async {
+            let mut listener = PgListener::connect_with(pool).await?;
+            listener.listen(tables.postgres().channel()).await?;
+            heard();
+            while listener.try_recv().await?.is_some() {
+                heard();
+            }
+            Err(Error::Io(ErrorKind::ConnectionReset.into()))
+        };
+        listening.await.map_or_else(|error| error, |never: Infallible| match never {})
     }
 
     fn fault(error: &Error) -> Fault {

@@ -1,12 +1,16 @@
 -- A page is the head of `picked`, the rows that a read may return, as far as $2 bytes reach; its first row comes
 -- whatever its size. The stored sizes cut first, so that little text is made in vain, then the texts' own lengths. A
--- payload of more than $3 bytes stays behind, only its size comes.
+-- payload of more than $3 bytes stays behind, only its size comes: a few bytes of numeric can print hundreds of
+-- megabytes, so a text is made once (OFFSET 0 keeps it from being made again at each use) and never stored.
 texts AS MATERIALIZED (
     SELECT
         id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
         correlation_id, causation_id, traceparent, tracestate, available_at, occurred_at, created_at,
-        actor::text AS actor, payload::text AS payload, older_payloads::text AS older_payloads
-    FROM picked
+        actor::text AS actor,
+        octet_length(made.text)::bigint AS payload_bytes,
+        CASE WHEN octet_length(made.text) <= $3 THEN made.text END AS payload,
+        CASE WHEN octet_length(made.text) <= $3 THEN older_payloads::text END AS older_payloads
+    FROM picked, LATERAL (SELECT payload::text OFFSET 0) AS made (text)
     WHERE id <= (
         SELECT max(id)
         FROM (
@@ -25,9 +29,7 @@ page AS (
         id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
         correlation_id, causation_id, traceparent, tracestate, available_at, occurred_at, created_at, actor,
         (SELECT count(*) FROM picked) AS picked_rows,
-        octet_length(payload)::bigint AS payload_bytes,
-        CASE WHEN octet_length(payload) <= $3 THEN payload END AS payload,
-        CASE WHEN octet_length(payload) <= $3 THEN older_payloads END AS older_payloads
+        payload_bytes, payload, older_payloads
     FROM texts
     WHERE id <= (
         SELECT max(id)
@@ -35,12 +37,8 @@ page AS (
             SELECT
                 id,
                 row_number() OVER in_order AS place,
-                sum(
-                    CASE
-                        WHEN octet_length(payload) > $3 THEN 0
-                        ELSE octet_length(payload) + coalesce(octet_length(older_payloads), 0)
-                    END
-                ) OVER in_order AS bytes
+                sum(coalesce(octet_length(payload), 0) + coalesce(octet_length(older_payloads), 0))
+                    OVER in_order AS bytes
             FROM texts
             WINDOW in_order AS (ORDER BY id ROWS UNBOUNDED PRECEDING)
         ) AS written

@@ -129,6 +129,10 @@ impl Backend for Sqlite {
         Ok(())
     }
 
+    async fn listen(_: &Pool<Self>, _: &Tables, _: impl Fn() + Send + Sync) -> Error {
+        std::future::pending().await
+    }
+
     fn fault(error: &Error) -> Fault {
         match error {
             Error::Database(error) if error.try_downcast_ref::<RolledBack>().is_some() => {

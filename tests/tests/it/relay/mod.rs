@@ -3,7 +3,7 @@
 mod consumers;
 mod failure;
 mod handlers;
-mod order;
+pub(crate) mod order;
 
 use std::sync::Arc;
 

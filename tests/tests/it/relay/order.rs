@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use outbox_relay::Settings;
 use outbox_relay::consumer::Ordering;
 use outbox_relay::sink::Outcome;
 use outbox_sdk::Lane;
@@ -160,12 +161,17 @@ async fn a_small_window_and_small_reads_lose_nothing<T: TestDb>() {
     assert_in_order(&sink.calls());
 }
 
-async fn a_hint_wakes_an_idle_relay<T: TestDb>() {
-    let world = World::<T>::new().await;
+/// A relay that finds nothing by itself within the test's patience: only a hint can be why an event comes.
+pub(crate) fn hardly_polling() -> Settings {
     let mut settings = delivering(quick_settings());
-    // Long enough that only the hint can be why the event comes within the test's patience.
     settings.poll_min = Duration::from_secs(3_600);
     settings.poll_max = Duration::from_secs(3_600);
+    settings
+}
+
+async fn a_hint_wakes_an_idle_relay<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let settings = hardly_polling();
     let sink = RecordingSink::new();
     let relay =
         RunningRelay::start(world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap());
