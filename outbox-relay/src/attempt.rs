@@ -112,9 +112,10 @@ async fn deliver(consumer: &Consumer, send: &Send) -> Outcome {
     let call = AssertUnwindSafe(async { consumer.sink.deliver(delivery).await }).catch_unwind();
     match timeout(consumer.spec.timeout, call).await {
         Ok(Ok(outcome)) => outcome,
-        Ok(Err(panic)) => {
-            Outcome::Retry { error: format!("the sink panicked: {}", panic_text(panic.as_ref())), after: None }
-        }
+        Ok(Err(panic)) => Outcome::Retry {
+            error: format!("the sink panicked: {}", panic_text(panic.as_ref())),
+            after: None,
+        },
         Err(_) => Outcome::Retry {
             error: format!("no answer within the consumer's time limit of {:?}", consumer.spec.timeout),
             after: None,
@@ -233,7 +234,9 @@ mod tests {
     fn a_failure_waits_by_the_policy_and_ends_dead() {
         assert_eq!(delay(&judged(&send(0), retry(None))), 10);
         assert_eq!(delay(&judged(&send(1), retry(None))), 60);
-        let Verdict::Dead { letter, block: false } = judged(&send(2), retry(None)) else { panic!("not dead") };
+        let Verdict::Dead { letter, block: false } = judged(&send(2), retry(None)) else {
+            panic!("not dead")
+        };
         assert_eq!((letter.reason, letter.attempts, letter.max_attempts), (DeadReason::Attempts, 3, 3));
     }
 

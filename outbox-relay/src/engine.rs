@@ -5,18 +5,16 @@
 //! [`Engine::settle`], which begins with the lease's fence. Sends run beside the cycle, up to the consumer's limit, with
 //! no database transaction open.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{
-    Claimed, Fence, Holders, LaneRead, Pause, Read, Settled, Settlement, StoredEvent,
-};
+use outbox_sdk::backend::{Claimed, Fence, Holders, LaneRead, Pause, Read, Settled, Settlement, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempted, Consumer, attempt, judge};
+use crate::breaker::Breaker;
 use crate::consumer::{Ordering, Want};
 use crate::relay::Settings;
 use crate::retry::Backoff;
@@ -25,6 +23,7 @@ use crate::session::{Session, SessionError, within};
 use crate::sink::Outcome;
 use crate::slot::{Distrust, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
+use crate::wakes::Wakes;
 
 /// How many ids are settled at once at most before the interval is over.
 const SETTLE_IDS: usize = 1_000;
@@ -74,8 +73,8 @@ pub(crate) struct Engine<DB: Backend> {
     sends: JoinSet<Answer>,
     answers: VecDeque<Answer>,
     /// When to ask the database whether a parked lane is due.
-    wakes: BinaryHeap<Reverse<(Instant, Lane)>>,
-    pause: PauseState,
+    wakes: Wakes,
+    breaker: Breaker,
     /// When the settling transaction began whose outcome is not known.
     outcome_unknown: Option<Instant>,
     settled_at: Instant,
@@ -88,14 +87,6 @@ pub(crate) struct Engine<DB: Backend> {
     pub(crate) wanted: bool,
     /// Events delivered or dead so far.
     pub(crate) processed: u64,
-}
-
-/// A destination that is down.
-struct PauseState {
-    backoff: Backoff,
-    until: Option<Instant>,
-    /// What the next transaction writes: length, failures in a row, reason.
-    pending: Option<(Duration, u32, Option<String>)>,
 }
 
 impl<DB: Backend> Engine<DB> {
@@ -112,10 +103,6 @@ impl<DB: Backend> Engine<DB> {
         claimed_at: Instant,
     ) -> Self {
         let now = Instant::now();
-        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
-        for _ in 0..claimed.attempts.min(16) {
-            backoff.failed(0.0);
-        }
         Self {
             telemetry: Telemetry::of(consumer.spec.name.as_str()),
             slot: Slot::claimed(claimed, now),
@@ -124,8 +111,8 @@ impl<DB: Backend> Engine<DB> {
             renewed: claimed_at,
             sends: JoinSet::new(),
             answers: VecDeque::new(),
-            wakes: BinaryHeap::new(),
-            pause: PauseState { backoff, until: claimed.paused_for.map(|left| now + left), pending: None },
+            wakes: Wakes::default(),
+            breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
             outcome_unknown: None,
             settled_at: now,
             settle_interval: SETTLE_INTERVAL,
@@ -159,7 +146,11 @@ impl<DB: Backend> Engine<DB> {
         self.wake().await?;
         self.resume().await?;
         self.send();
-        self.telemetry.state(self.slot.in_flight(), self.slot.open_gaps(), self.pause.until.is_some());
+        self.telemetry.state(
+            self.slot.in_flight(),
+            self.slot.open_gaps(),
+            self.breaker.open_until().is_some(),
+        );
         Ok(())
     }
 
@@ -237,18 +228,9 @@ impl<DB: Backend> Engine<DB> {
     async fn wake(&mut self) -> Result<(), Stop> {
         let now = Instant::now();
         for (lane, delay) in self.slot.take_parked() {
-            self.wakes.push(Reverse((now + delay, lane)));
+            self.wakes.at(now + delay, lane);
         }
-        let mut asked = Vec::new();
-        while asked.len() < LANES_PER_CYCLE
-            && let Some(Reverse((at, _))) = self.wakes.peek()
-            && *at <= now
-            && let Some(Reverse((_, lane))) = self.wakes.pop()
-        {
-            if self.slot.waits(&lane) && !asked.contains(&lane) {
-                asked.push(lane);
-            }
-        }
+        let asked = self.wakes.take(now, LANES_PER_CYCLE, |lane| self.slot.waits(lane));
         if asked.is_empty() {
             return Ok(());
         }
@@ -258,7 +240,7 @@ impl<DB: Backend> Engine<DB> {
         for (lane, key) in asked.into_iter().zip(keys) {
             match due.iter().find(|stall| stall.lane == key).map(|stall| stall.due_in) {
                 Some(left) if left.is_zero() => self.slot.due(&lane),
-                left => self.wakes.push(Reverse((now + left.unwrap_or(ASK_AGAIN), lane))),
+                left => self.wakes.at(now + left.unwrap_or(ASK_AGAIN), lane),
             }
         }
         answer.map(|_| ())
@@ -317,15 +299,10 @@ impl<DB: Backend> Engine<DB> {
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
     fn send(&mut self) {
         let now = Instant::now();
-        if self.pause.until.is_some_and(|until| until <= now) {
-            self.pause.until = None;
-        }
-        if now >= self.lease_ends || self.pause.until.is_some() {
+        if now >= self.lease_ends {
             return;
         }
-        // Behind a pause one event probes the destination.
-        let probing = self.pause.backoff.failures() > 0;
-        let limit = if probing { 1 } else { self.consumer.spec.max_in_flight };
+        let limit = self.breaker.limit(self.consumer.spec.max_in_flight, now);
         while self.slot.in_flight() < limit
             && let Some(send) = self.slot.next_send()
         {
@@ -403,7 +380,11 @@ impl<DB: Backend> Engine<DB> {
             Verdict::Park { attempts, delay, error, .. } => {
                 self.telemetry.retried();
                 tracing::debug!(
-                    consumer = spec.name.as_str(), id = envelope.id, attempts, ?delay, error = error.as_str(),
+                    consumer = spec.name.as_str(),
+                    id = envelope.id,
+                    attempts,
+                    ?delay,
+                    error = error.as_str(),
                     "the event waits"
                 );
             }
@@ -411,8 +392,12 @@ impl<DB: Backend> Engine<DB> {
                 self.processed += 1;
                 self.telemetry.dead(letter.reason);
                 tracing::warn!(
-                    consumer = spec.name.as_str(), id = envelope.id, event_type = envelope.event_type.as_str(),
-                    reason = letter.reason.as_str(), attempts = letter.attempts, error = letter.last_error.as_str(),
+                    consumer = spec.name.as_str(),
+                    id = envelope.id,
+                    event_type = envelope.event_type.as_str(),
+                    reason = letter.reason.as_str(),
+                    attempts = letter.attempts,
+                    error = letter.last_error.as_str(),
                     "the event is dead"
                 );
             }
@@ -421,36 +406,26 @@ impl<DB: Backend> Engine<DB> {
         self.slot.answer(&send.lane, verdict, overtaken);
     }
 
-    /// Keeps count of a destination that is down: the whole consumer pauses, once per outage step.
     fn note_destination(&mut self, outcome: &Outcome, now: Instant, random: f64) {
-        match outcome {
-            Outcome::Unavailable { error, after } if self.pause.until.is_none() => {
-                let own = self.pause.backoff.failed(random);
-                let length = after.map_or(own, |wish| wish.clamp(own, Duration::from_secs(3600)));
-                self.pause.until = Some(now + length);
-                self.pause.pending = Some((length, self.pause.backoff.failures(), Some(error.clone())));
-                tracing::warn!(
-                    consumer = self.consumer.spec.name.as_str(), pause = ?length, error = error.as_str(),
-                    "the destination is unavailable: the consumer pauses, no attempt is counted"
-                );
+        let consumer = self.consumer.spec.name.as_str();
+        match self.breaker.note(outcome, now, random) {
+            Some(change) if change.length.is_zero() => {
+                tracing::info!(consumer, "the destination answers again");
             }
-            Outcome::Unavailable { .. } => {}
-            _ if self.pause.backoff.failures() > 0 => {
-                self.pause.backoff.succeeded();
-                self.pause.until = None;
-                self.pause.pending = Some((Duration::ZERO, 0, None));
-                tracing::info!(
-                    consumer = self.consumer.spec.name.as_str(), "the destination answers again"
-                );
-            }
-            _ => {}
+            Some(change) => tracing::warn!(
+                consumer,
+                pause = ?change.length,
+                error = change.reason.as_deref(),
+                "the destination is unavailable: the consumer pauses, no attempt is counted"
+            ),
+            None => {}
         }
     }
 
     // --- settle ----------------------------------------------------------------------------------------------------
 
     fn has_changes(&self) -> bool {
-        self.slot.has_changes() || self.pause.pending.is_some()
+        self.slot.has_changes() || self.breaker.unwritten().is_some()
     }
 
     fn must_settle(&self) -> bool {
@@ -475,10 +450,10 @@ impl<DB: Backend> Engine<DB> {
             anchor: self.slot.anchor(),
             settled,
             void,
-            pause: self.pause.pending.as_ref().map(|(length, attempts, reason)| Pause {
-                length: *length,
-                attempts: *attempts,
-                reason: reason.as_deref(),
+            pause: self.breaker.unwritten().map(|change| Pause {
+                length: change.length,
+                attempts: change.failures,
+                reason: change.reason.as_deref(),
             }),
             stalls: &stalls,
             resumed: &resumed,
@@ -493,7 +468,7 @@ impl<DB: Backend> Engine<DB> {
         match answer {
             Settled::Done { fence, paused_for, wanted } => {
                 self.committed(fence, began, took);
-                self.pause.until = paused_for.map(|left| Instant::now() + left);
+                self.breaker.written(paused_for, Instant::now());
                 self.wanted = wanted;
                 Ok(())
             }
@@ -505,6 +480,7 @@ impl<DB: Backend> Engine<DB> {
             {
                 // The transaction whose outcome was unknown is the one that moved the row, and renewed the lease.
                 self.committed(now.fence, began, took);
+                self.breaker.written_blindly();
                 Ok(())
             }
             Settled::Refused { now: Some(now) } if !now.anchored => Err(Distrust::AnchorGone.into()),
@@ -521,7 +497,6 @@ impl<DB: Backend> Engine<DB> {
     fn committed(&mut self, fence: Fence, began: Instant, took: Duration) {
         self.fence = fence;
         self.slot.committed();
-        self.pause.pending = None;
         self.outcome_unknown = None;
         self.lease_ends = began + self.settings.lease;
         self.renewed = began;
@@ -553,11 +528,8 @@ impl<DB: Backend> Engine<DB> {
         if self.has_changes() {
             at = at.min(self.settled_at + self.settle_interval);
         }
-        if let Some(Reverse((wake, _))) = self.wakes.peek() {
-            at = at.min(*wake);
-        }
-        if let Some(until) = self.pause.until {
-            at = at.min(until);
+        for time in [self.wakes.next(), self.breaker.open_until()].into_iter().flatten() {
+            at = at.min(time);
         }
         let now = Instant::now();
         if self.slot.is_urgent() || (self.slot.may_resume() && self.has_room()) {
@@ -574,8 +546,8 @@ impl<DB: Backend> Engine<DB> {
             && self.slot.in_flight() == 0
             && self.answers.is_empty()
             && !self.slot.may_resume()
-            && (!self.slot.may_send() || self.pause.until.is_some())
-            && self.wakes.peek().is_none_or(|Reverse((at, _))| *at > Instant::now())
+            && (!self.slot.may_send() || self.breaker.open_until().is_some())
+            && self.wakes.next().is_none_or(|time| time > Instant::now())
     }
 
     /// Whether the lease may still run, by a clock that began before it did.
@@ -587,7 +559,8 @@ impl<DB: Backend> Engine<DB> {
     pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         loop {
-            let step = if self.outcome_unknown.is_some() { self.settle(false).await } else { self.collect().await };
+            let step =
+                if self.outcome_unknown.is_some() { self.settle(false).await } else { self.collect().await };
             let step = match step {
                 Ok(()) if self.slot.in_flight() > 0 && Instant::now() < until => {
                     let limit = until.min(self.renewed + self.settings.lease / 3);

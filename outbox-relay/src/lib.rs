@@ -6,6 +6,7 @@
 //! delivers it; what it answered is settled in one fenced transaction. A failed event parks its lane and nothing else.
 
 mod attempt;
+mod breaker;
 #[cfg(feature = "cli")]
 pub mod config;
 pub mod consumer;
@@ -18,6 +19,7 @@ mod session;
 pub mod sink;
 mod slot;
 mod telemetry;
+mod wakes;
 
 pub use attempt::MissingSchema;
 pub use consumer::ConsumerSpec;
