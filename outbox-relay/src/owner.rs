@@ -142,7 +142,11 @@ impl<DB: Backend> Owner<DB> {
                         if drained { End::Released } else { End::Handed }
                     }
                     Err(stop) => {
-                        tracing::warn!(consumer = name, error = chain(&stop), "could not give the slot back; its lease runs out");
+                        tracing::warn!(
+                            consumer = name,
+                            error = chain(&stop),
+                            "could not give the slot back; its lease runs out"
+                        );
                         if drained { End::Released } else { End::Lost }
                     }
                 };
@@ -166,7 +170,11 @@ impl<DB: Backend> Owner<DB> {
                 }
                 Err(stop) => {
                     telemetry.lease_lost();
-                    tracing::warn!(consumer = name, error = chain(&stop), "lost the slot: dropping what is in memory");
+                    tracing::warn!(
+                        consumer = name,
+                        error = chain(&stop),
+                        "lost the slot: dropping what is in memory"
+                    );
                     return End::Lost;
                 }
             }

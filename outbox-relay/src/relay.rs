@@ -120,7 +120,9 @@ pub enum RelayError {
         stored_events: u64,
     },
     /// The tables are missing, or are those of an older release.
-    #[error("the database lacks {missing} migrations; run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates")]
+    #[error(
+        "the database lacks {missing} migrations; run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates"
+    )]
     NotMigrated {
         /// How many.
         missing: usize,
@@ -356,7 +358,8 @@ impl<DB: Migratable> Relay<DB> {
 
     /// Registers every consumer in one transaction; waits for a database that is away.
     async fn register(&self, token: &CancellationToken) -> Result<(), RelayError> {
-        let registrations: Vec<_> = self.consumers.iter().map(|(consumer, _)| registration(&consumer.spec)).collect();
+        let registrations: Vec<_> =
+            self.consumers.iter().map(|(consumer, _)| registration(&consumer.spec)).collect();
         let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
@@ -424,7 +427,10 @@ impl<DB: Migratable> Relay<DB> {
                 }
                 Ok(Err(error)) if !complained => {
                     complained = true;
-                    tracing::error!(error = chain(&error), "the schema registry has problems; keeping the last good one");
+                    tracing::error!(
+                        error = chain(&error),
+                        "the schema registry has problems; keeping the last good one"
+                    );
                 }
                 _ => {}
             }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use outbox_schema::{Digest, Registry, RegistryError};
 use outbox_schema::validate::{CompileErrors, Validators, Verdict};
+use outbox_schema::{Digest, Registry, RegistryError};
 
 /// Compiled schemas, shared by every consumer of a relay. Cloning is cheap.
 #[derive(Debug, Clone)]
@@ -74,8 +74,7 @@ impl Schemas {
 
     /// What a payload is, by the schema of its type and major.
     pub(crate) fn check(&self, event_type: &str, major: u32, payload: &str) -> Verdict {
-        let validators =
-            Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).validators);
+        let validators = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).validators);
         validators.check(event_type, major, payload)
     }
 }

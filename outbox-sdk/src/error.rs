@@ -48,19 +48,25 @@ pub enum PublishError {
     )]
     DatabaseBusy(#[source] sqlx::Error),
     /// A deadlock or a serialization failure.
-    #[error("the transaction met another one (deadlock or serialization failure); run the whole transaction again")]
+    #[error(
+        "the transaction met another one (deadlock or serialization failure); run the whole transaction again"
+    )]
     Retryable(#[source] sqlx::Error),
     /// The outbox tables are missing.
     #[error("the outbox tables are missing; run `outbox migrate`, or `Migrator::outbox()` at start-up")]
     NotMigrated(#[source] sqlx::Error),
     /// A statement of this transaction has failed before; committing it would silently roll back.
-    #[error("an earlier statement of this transaction failed, so nothing of it can be committed; roll back and run it again")]
+    #[error(
+        "an earlier statement of this transaction failed, so nothing of it can be committed; roll back and run it again"
+    )]
     TransactionFailed(#[source] sqlx::Error),
     /// The database refused the row.
     #[error("the database refused the event; the source names the rule")]
     Refused(#[source] sqlx::Error),
     /// The connection is gone. After a commit its outcome is unknown.
-    #[error("the connection to the database is gone; if this was a commit, ask the database whether it happened before repeating it")]
+    #[error(
+        "the connection to the database is gone; if this was a commit, ask the database whether it happened before repeating it"
+    )]
     Connection(#[source] sqlx::Error),
     /// Anything else the database says.
     #[error("the database failed; the source says how")]

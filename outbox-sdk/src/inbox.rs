@@ -59,7 +59,11 @@ impl<DB: Backend> Inbox<DB> {
     /// # Errors
     /// What the handler answers, after its work was rolled back. A database error is a retry. A handler that swallows
     /// a database error does not count as done: its transaction cannot be committed, and that is a retry.
-    pub async fn handle<H: Handler<DB>>(&self, handler: &H, event: &Envelope) -> Result<Effect, HandlerError> {
+    pub async fn handle<H: Handler<DB>>(
+        &self,
+        handler: &H,
+        event: &Envelope,
+    ) -> Result<Effect, HandlerError> {
         let mut tx = DB::begin_write(&self.pool).await.map_err(Self::database)?;
         let first = DB::inbox_insert(&mut tx, &self.tables, &self.consumer, event.event_id)
             .await

@@ -10,6 +10,7 @@ mod hint;
 mod inbox;
 mod lane;
 mod limits;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migrate;
 mod outbox;
 mod progress;
@@ -31,6 +32,7 @@ pub use hint::Hint;
 pub use inbox::{Effect, Inbox};
 pub use lane::{AggregateKey, Lane};
 pub use limits::{LimitError, Limits};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator, TenantSettingError};
 pub use outbox::{JsonEvent, Outbox};
 pub use progress::{Progress, ProgressError};

@@ -148,10 +148,14 @@ pub enum LimitError {
         limit: usize,
     },
     /// It holds the character U+0000, which PostgreSQL's jsonb cannot store.
-    #[error("the payload holds a NUL character (U+0000), which no database stores in JSON; remove it before publishing")]
+    #[error(
+        "the payload holds a NUL character (U+0000), which no database stores in JSON; remove it before publishing"
+    )]
     Nul,
     /// It holds half of a surrogate pair, which is no character.
-    #[error("the payload holds a lone surrogate escape (half of a character); repair the text before publishing")]
+    #[error(
+        "the payload holds a lone surrogate escape (half of a character); repair the text before publishing"
+    )]
     LoneSurrogate,
     /// It holds a number that would print as more digits than readers take.
     #[error("the payload holds a number with an exponent beyond {limit}; send it as a string, or scale it")]
@@ -218,7 +222,8 @@ mod tests {
 
     #[test]
     fn broken_text_never_panics() {
-        for broken in ["{", "{\"", "{\"\\", "{\"\\u", "{\"\\u12", "{\"\\ud800", "{1e", "{e", "{\"\\u+123\"}"] {
+        for broken in ["{", "{\"", "{\"\\", "{\"\\u", "{\"\\u12", "{\"\\ud800", "{1e", "{e", "{\"\\u+123\"}"]
+        {
             let _ = check(broken);
         }
     }

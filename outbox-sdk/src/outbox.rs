@@ -107,7 +107,10 @@ impl Outbox {
     ///
     /// # Errors
     /// When no connection can be had, or SQLite's write lock cannot be taken within its busy timeout.
-    pub async fn begin<DB: Backend>(&self, pool: &Pool<DB>) -> Result<Transaction<'static, DB>, PublishError> {
+    pub async fn begin<DB: Backend>(
+        &self,
+        pool: &Pool<DB>,
+    ) -> Result<Transaction<'static, DB>, PublishError> {
         DB::begin_write(pool).await.map_err(PublishError::from_database::<DB>)
     }
 
@@ -154,7 +157,9 @@ impl Outbox {
         if envelopes.is_empty() {
             return Ok(Vec::new());
         }
-        DB::append_all(tx, &self.tables, &envelopes, self.order).await.map_err(PublishError::from_database::<DB>)
+        DB::append_all(tx, &self.tables, &envelopes, self.order)
+            .await
+            .map_err(PublishError::from_database::<DB>)
     }
 
     /// [`publish`](Self::publish) for code that hands connections down instead of transactions: whether one is open is

@@ -197,7 +197,9 @@ impl FromIterator<i64> for Progress {
 
 /// A stored set of settled ids that cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the stored set of settled ids is not a list of ranges; restore the consumer's row from a backup or reset it")]
+#[error(
+    "the stored set of settled ids is not a list of ranges; restore the consumer's row from a backup or reset it"
+)]
 pub struct ProgressError;
 
 #[cfg(test)]

@@ -94,10 +94,8 @@ impl Default for RegistryConfig {
 pub(super) fn database(mut section: Section<'_>, env: &Environment, folder: &Path) -> DatabaseConfig {
     let default = DatabaseConfig::default();
     let is_schema_name = |text: &str| Tables::in_schema(text).is_ok();
-    let schema_rule = (
-        "is not a schema name",
-        "use 1 to 63 bytes that do not begin with pg_, such as \"outbox\"",
-    );
+    let schema_rule =
+        ("is not a schema name", "use 1 to 63 bytes that do not begin with pg_, such as \"outbox\"");
     let config = DatabaseConfig {
         url: section.read("url", |value| database_url(as_text(value)?, env, folder)).given(),
         schema: section.checked("schema", is_schema_name, schema_rule).or(default.schema),

@@ -96,7 +96,9 @@ pub enum WebhookConfigError {
     #[error("the webhook's url is not a URL: write it in full, such as `https://crm.example/hooks`")]
     Url,
     /// The URL holds a user or a password.
-    #[error("the webhook's url holds a user or a password: leave them out; deliveries are signed with `secrets`")]
+    #[error(
+        "the webhook's url holds a user or a password: leave them out; deliveries are signed with `secrets`"
+    )]
     UserInfo,
     /// The URL has a scheme that is not HTTP.
     #[error("the webhook's url has the scheme `{0}`: use `https`")]

@@ -369,9 +369,14 @@ fn what_does_not_fit_is_refused_when_the_sink_is_made() {
         config.allow_private_addresses = allow;
         WebhookSink::new(config).unwrap_err()
     };
-    for url in ["https://user@crm.example/", "https://user:canary@crm.example/", "https://:canary@crm.example/"] {
+    for url in
+        ["https://user@crm.example/", "https://user:canary@crm.example/", "https://:canary@crm.example/"]
+    {
         let error = refused(url, true);
-        assert!(matches!(error, WebhookConfigError::UserInfo) && !error.to_string().contains("canary"), "{url}");
+        assert!(
+            matches!(error, WebhookConfigError::UserInfo) && !error.to_string().contains("canary"),
+            "{url}"
+        );
     }
     for url in ["", "canary", "crm.example/hooks", "https://", "http:///"] {
         assert!(matches!(refused(url, true), WebhookConfigError::Url), "{url}");

@@ -1,0 +1,32 @@
+//! Publishing: how a write is ordered, and what a failed one means.
+
+/// Whether a publish waits for other writers of the same aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteOrder {
+    /// Take the aggregate's lock before the id is drawn: id order is commit order.
+    #[default]
+    Aggregate,
+    /// Take no lock: for events whose order does not matter.
+    Unordered,
+}
+
+/// What a caller can do about a database error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Another writer holds the aggregate's lock longer than the lock timeout allows.
+    AggregateBusy,
+    /// SQLite: another connection is writing (codes 5 and 517).
+    DatabaseBusy,
+    /// A deadlock or a serialization failure: run the whole transaction again.
+    Retryable,
+    /// The tables are missing: nobody ran the migrations.
+    NotMigrated,
+    /// The transaction has failed before; nothing in it can be committed.
+    TransactionFailed,
+    /// The row breaks a rule of the table (payload not an object, version below 1 ..).
+    Refused,
+    /// The connection is gone or could not be made.
+    Connection,
+    /// Anything else.
+    Other,
+}

@@ -1,0 +1,286 @@
+//! Progress: registering, claiming and settling; every write of an owner behind its fence.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::envelope::Timestamp;
+use crate::progress::Progress;
+
+/// A consumer to register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// The consumer's name.
+    pub name: String,
+    /// Where it begins when it is new.
+    pub start: Option<Start>,
+    /// Filter, pins and ordering as JSON text: stored with the consumer, for operators.
+    pub config: String,
+}
+
+/// Where a new consumer begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// With the first stored event.
+    Earliest,
+    /// With what becomes visible after the registration.
+    Now,
+    /// With the first event whose transaction began at or after this time.
+    At(Timestamp),
+}
+
+/// What registering a consumer came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registered {
+    /// It was there; its configuration was stored.
+    Existing,
+    /// It is new.
+    New,
+    /// It is new, other consumers are registered already, and nobody said where it starts. Nothing was written.
+    StartNeeded {
+        /// How many events are stored, as the database estimates or counts them.
+        stored_events: u64,
+    },
+}
+
+/// Who wants which slot.
+#[derive(Debug, Clone, Copy)]
+pub struct ClaimRequest<'a> {
+    /// The consumer.
+    pub consumer: &'a str,
+    /// The slot, from 0.
+    pub slot: i32,
+    /// The relay's name.
+    pub owner: &'a str,
+    /// How long the lease runs.
+    pub lease: Duration,
+}
+
+/// A claimed slot: what its new owner must know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    /// What every later write of this owner carries.
+    pub fence: Fence,
+    /// What is settled.
+    pub settled: Progress,
+    /// Dead gaps: ids in `settled` that had no row when they were given up.
+    pub void: Progress,
+    /// How long the consumer is paused from now on, if it is.
+    pub paused_for: Option<Duration>,
+    /// The consumer's failures in a row, for its pause.
+    pub attempts: u32,
+    /// Whether the owner before gave the slot back; otherwise its lease ended.
+    pub clean: bool,
+    /// Every waiting lane.
+    pub stalls: Vec<StallRow>,
+    /// What must hold before anything is read.
+    pub checks: Checks,
+}
+
+/// The identity of an owner's next write. A write whose fence does not match changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fence {
+    /// The lease's epoch; never reused.
+    pub epoch: i64,
+    /// Counts the owner's transactions.
+    pub rev: i64,
+    /// Where the row lies, so that a held snapshot does not make finding it slow; empty where a database has no such
+    /// thing.
+    pub ctid: String,
+}
+
+/// What must hold for an owner to trust its reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checks {
+    /// The id sequence hands out ids one by one (CACHE 1).
+    pub sequence_uncached: bool,
+    /// The last id drawn; never below the settled ids, unless the server lost or restored something.
+    pub last_id: i64,
+    /// No row security hides events from this role.
+    pub sees_all_rows: bool,
+    /// This server accepts writes.
+    pub primary: bool,
+}
+
+/// A lane that waits, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StallRow {
+    /// The lane's key.
+    pub lane: String,
+    /// The first event of the lane that is not settled.
+    pub head_id: i64,
+    /// Failures of the head so far.
+    pub attempts: u32,
+    /// How long until the head is due, by the database's clock; zero = now.
+    pub due_in: Duration,
+    /// Whether a dead head blocks the lane until an operator acts.
+    pub blocked: bool,
+    /// Whether the row covers its head alone.
+    pub single: bool,
+    /// How long the head has waited for its schema, if that is why it waits.
+    pub schema_missing_for: Option<Duration>,
+}
+
+/// A lane that waits, as written. Values are absolute, so that writing them twice does no harm.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stall {
+    /// The lane's key.
+    pub lane: String,
+    /// The first event of the lane that is not settled.
+    pub head_id: i64,
+    /// Failures of the head so far.
+    pub attempts: u32,
+    /// When the head is due.
+    pub due: Due,
+    /// Whether a dead head blocks the lane until an operator acts.
+    pub blocked: bool,
+    /// Whether the row covers its head alone.
+    pub single: bool,
+    /// Whether the head waits for its schema. The moment it began to wait is kept while this stays true.
+    pub schema_missing: bool,
+    /// What went wrong, without payload or secret.
+    pub last_error: Option<String>,
+}
+
+/// When a stalled lane may go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// This long after the write, by the database's clock.
+    In(Duration),
+    /// At the event's own `available_at`.
+    AtAvailable,
+    /// As it is stored.
+    Unchanged,
+}
+
+/// One transaction of an owner.
+#[derive(Debug, Clone)]
+pub struct Settlement<'a> {
+    /// The consumer.
+    pub consumer: &'a str,
+    /// The slot.
+    pub slot: i32,
+    /// Whose write it is.
+    pub fence: &'a Fence,
+    /// How long the lease runs from this write on.
+    pub lease: Duration,
+    /// The row at the owner's high-water mark as it was read; the write is refused when it is gone or another, unless
+    /// its id is settled. `None` until a row was read.
+    pub anchor: Option<(i64, Uuid)>,
+    /// The whole set of settled ids.
+    pub settled: &'a Progress,
+    /// The whole set of dead gaps.
+    pub void: &'a Progress,
+    /// Pause the consumer for this long from now on (zero ends a pause); `None` = leave it.
+    pub pause: Option<Pause<'a>>,
+    /// Stall rows to insert or replace.
+    pub stalls: &'a [Stall],
+    /// Keys of stall rows to delete.
+    pub resumed: &'a [String],
+    /// Events that are dead now.
+    pub dead: &'a [NewDeadLetter],
+    /// Give the slot back.
+    pub release: bool,
+}
+
+/// A pause of a whole consumer, because its destination is down.
+#[derive(Debug, Clone, Copy)]
+pub struct Pause<'a> {
+    /// From now on; zero ends the pause.
+    pub length: Duration,
+    /// Failures in a row.
+    pub attempts: u32,
+    /// Why, without secret.
+    pub reason: Option<&'a str>,
+}
+
+/// What a fenced write came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// Everything was written.
+    Done {
+        /// What the next write carries.
+        fence: Fence,
+        /// How long the consumer is paused from now on, if it is.
+        paused_for: Option<Duration>,
+        /// Somebody asks for the slot: drain and give it back.
+        wanted: bool,
+    },
+    /// Nothing was written.
+    Refused {
+        /// The row as it is now; `None` = it is gone.
+        now: Option<Refusal>,
+    },
+}
+
+/// The row that a fenced write did not match.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its fence now.
+    pub fence: Fence,
+    /// Whether the owner's anchor is still there (or its id settled).
+    pub anchored: bool,
+}
+
+/// A waiting lane and how long until it is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DueStall {
+    /// The lane's key.
+    pub lane: String,
+    /// Zero = due.
+    pub due_in: Duration,
+}
+
+/// An event to write down as dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDeadLetter {
+    /// The event's id.
+    pub event_id: i64,
+    /// The closed list of reasons.
+    pub reason: DeadReason,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// How often it may be tried.
+    pub max_attempts: u32,
+    /// What went wrong, without payload or secret.
+    pub last_error: String,
+}
+
+/// Why an event is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum DeadReason {
+    /// The payload is not valid under its schema.
+    SchemaViolation,
+    /// No schema for its type and major appeared in time.
+    SchemaMissing,
+    /// The consumer pins a major that the event does not carry.
+    MajorMissing,
+    /// The sink refused it for good.
+    Rejected,
+    /// It failed as often as the policy allows.
+    Attempts,
+    /// The row is no event that can be delivered.
+    Undecodable,
+}
+
+impl DeadReason {
+    /// The text in the table.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SchemaViolation => "schema_violation",
+            Self::SchemaMissing => "schema_missing",
+            Self::MajorMissing => "major_missing",
+            Self::Rejected => "rejected",
+            Self::Attempts => "attempts",
+            Self::Undecodable => "undecodable",
+        }
+    }
+}
+
+impl std::fmt::Display for DeadReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
