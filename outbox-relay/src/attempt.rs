@@ -57,17 +57,23 @@ pub(crate) enum Attempted {
     SchemaMissing(String),
 }
 
-/// Tries one event: the stages that need no database.
+/// Tries one event: the stages that need no database. A panic in one of them is a failed attempt.
 pub(crate) async fn attempt(
     consumer: &Consumer,
     schemas: &Schemas,
     missing: MissingSchema,
     send: &Send,
 ) -> Attempted {
-    match validate(&consumer.spec, schemas, missing, send) {
-        Err(refused) => refused,
-        Ok(()) => Attempted::Sink(deliver(consumer, send).await),
-    }
+    let stages = async {
+        match validate(&consumer.spec, schemas, missing, send) {
+            Err(refused) => refused,
+            Ok(()) => Attempted::Sink(deliver(consumer, send).await),
+        }
+    };
+    AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|panic| {
+        let error = format!("the attempt panicked: {}", panic_text(panic.as_ref()));
+        Attempted::Sink(Outcome::Retry { error, after: None })
+    })
 }
 
 fn validate(
@@ -108,14 +114,8 @@ fn validate(
 async fn deliver(consumer: &Consumer, send: &Send) -> Outcome {
     let delivery =
         Delivery { envelope: &send.event.envelope, attempt: send.attempts.saturating_add(1), replay: false };
-    // The sink is called inside, so that a panic before its first await is caught too.
-    let call = AssertUnwindSafe(async { consumer.sink.deliver(delivery).await }).catch_unwind();
-    match timeout(consumer.spec.timeout, call).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(panic)) => Outcome::Retry {
-            error: format!("the sink panicked: {}", panic_text(panic.as_ref())),
-            after: None,
-        },
+    match timeout(consumer.spec.timeout, consumer.sink.deliver(delivery)).await {
+        Ok(outcome) => outcome,
         Err(_) => Outcome::Retry {
             error: format!("no answer within the consumer's time limit of {:?}", consumer.spec.timeout),
             after: None,

@@ -132,7 +132,7 @@ impl<DB: Backend> Engine<DB> {
 
     /// One pass over the line. Returns when there is nothing to do before [`next_event`](Self::next_event).
     pub(crate) async fn cycle(&mut self) -> Result<(), Stop> {
-        if self.outcome_unknown.is_some() {
+        while self.outcome_unknown.is_some() {
             // Until it is known what the last transaction did, nothing may change what it carried.
             self.settle(false).await?;
         }

@@ -69,7 +69,7 @@ impl<DB: Backend> Owner<DB> {
     pub(crate) async fn run(self) -> u64 {
         let name = self.consumer.spec.name.as_str();
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
-        let mut session = Session::new(self.pool.clone(), self.settings.deadline);
+        let mut session = self.session();
         let mut processed = 0;
         while !self.shutdown.is_cancelled() {
             let claimed_at = Instant::now();
@@ -82,7 +82,8 @@ impl<DB: Backend> Owner<DB> {
                         self.settings.lease
                     } else {
                         tracing::info!(consumer = name, epoch = claimed.fence.epoch, "claimed");
-                        let session = Session::new(self.pool.clone(), self.settings.deadline);
+                        // The engine goes on with the connection of the claim; the next claim makes one.
+                        let session = std::mem::replace(&mut session, self.session());
                         let mut engine = Engine::new(
                             Arc::clone(&self.consumer),
                             Arc::clone(&self.settings),
@@ -113,6 +114,10 @@ impl<DB: Backend> Owner<DB> {
             self.sleep(pause).await;
         }
         processed
+    }
+
+    fn session(&self) -> Session<DB> {
+        Session::new(self.pool.clone(), self.settings.deadline)
     }
 
     async fn claim(&self, session: &mut Session<DB>) -> Result<Option<Claimed>, SessionError> {

@@ -20,7 +20,7 @@
 
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use outbox_sdk::backend::DeadReason;
 
 /// Whether the relay hears the notifications of other processes.
@@ -28,33 +28,53 @@ pub(crate) fn listening(listening: bool) {
     gauge!("outbox_listening").set(f64::from(u8::from(listening)));
 }
 
-/// The metrics of one consumer.
-#[derive(Debug, Clone)]
+/// The metrics of one consumer, looked up once.
 pub(crate) struct Telemetry {
     consumer: String,
+    read: Counter,
+    delivered: Counter,
+    retried: Counter,
+    late: Counter,
+    dead_gaps: Counter,
+    lease_lost: Counter,
+    database_errors: Counter,
+    open_gaps: Gauge,
+    in_flight: Gauge,
+    paused: Gauge,
+    settle_seconds: Histogram,
 }
 
 impl Telemetry {
     pub(crate) fn of(consumer: &str) -> Self {
-        Self { consumer: consumer.to_owned() }
+        let name = || consumer.to_owned();
+        Self {
+            read: counter!("outbox_read_events_total", "consumer" => name()),
+            delivered: counter!("outbox_delivered_total", "consumer" => name()),
+            retried: counter!("outbox_retried_total", "consumer" => name()),
+            late: counter!("outbox_late_events_total", "consumer" => name()),
+            dead_gaps: counter!("outbox_dead_gaps_total", "consumer" => name()),
+            lease_lost: counter!("outbox_lease_lost_total", "consumer" => name()),
+            database_errors: counter!("outbox_database_errors_total", "consumer" => name()),
+            open_gaps: gauge!("outbox_open_gaps", "consumer" => name()),
+            in_flight: gauge!("outbox_in_flight", "consumer" => name()),
+            paused: gauge!("outbox_paused", "consumer" => name()),
+            settle_seconds: histogram!("outbox_settle_seconds", "consumer" => name()),
+            consumer: name(),
+        }
     }
 
     pub(crate) fn read(&self, events: usize, late: usize, dead_gaps: u64) {
-        counter!("outbox_read_events_total", "consumer" => self.consumer.clone()).increment(events as u64);
-        if late > 0 {
-            counter!("outbox_late_events_total", "consumer" => self.consumer.clone()).increment(late as u64);
-        }
-        if dead_gaps > 0 {
-            counter!("outbox_dead_gaps_total", "consumer" => self.consumer.clone()).increment(dead_gaps);
-        }
+        self.read.increment(events as u64);
+        self.late.increment(late as u64);
+        self.dead_gaps.increment(dead_gaps);
     }
 
     pub(crate) fn delivered(&self) {
-        counter!("outbox_delivered_total", "consumer" => self.consumer.clone()).increment(1);
+        self.delivered.increment(1);
     }
 
     pub(crate) fn retried(&self) {
-        counter!("outbox_retried_total", "consumer" => self.consumer.clone()).increment(1);
+        self.retried.increment(1);
     }
 
     pub(crate) fn dead(&self, reason: DeadReason) {
@@ -63,20 +83,20 @@ impl Telemetry {
     }
 
     pub(crate) fn state(&self, in_flight: usize, open_gaps: usize, paused: bool) {
-        gauge!("outbox_in_flight", "consumer" => self.consumer.clone()).set(in_flight as f64);
-        gauge!("outbox_open_gaps", "consumer" => self.consumer.clone()).set(open_gaps as f64);
-        gauge!("outbox_paused", "consumer" => self.consumer.clone()).set(f64::from(u8::from(paused)));
+        self.in_flight.set(in_flight as f64);
+        self.open_gaps.set(open_gaps as f64);
+        self.paused.set(f64::from(u8::from(paused)));
     }
 
     pub(crate) fn settled(&self, took: Duration) {
-        histogram!("outbox_settle_seconds", "consumer" => self.consumer.clone()).record(took.as_secs_f64());
+        self.settle_seconds.record(took.as_secs_f64());
     }
 
     pub(crate) fn lease_lost(&self) {
-        counter!("outbox_lease_lost_total", "consumer" => self.consumer.clone()).increment(1);
+        self.lease_lost.increment(1);
     }
 
     pub(crate) fn database_error(&self) {
-        counter!("outbox_database_errors_total", "consumer" => self.consumer.clone()).increment(1);
+        self.database_errors.increment(1);
     }
 }

@@ -57,8 +57,7 @@ impl Gaps {
     pub(super) fn note(&mut self, holders: &Holders) {
         let mut shared = None;
         for gap in self.ranges.values_mut().filter(|gap| gap.holders.is_none()) {
-            let set =
-                shared.get_or_insert_with(|| Arc::new(holders.transactions.iter().cloned().collect()));
+            let set = shared.get_or_insert_with(|| Arc::new(holders.transactions.iter().cloned().collect()));
             gap.holders = Some(Arc::clone(set));
         }
     }
@@ -89,10 +88,9 @@ impl Gaps {
         let asked: Vec<i64> = self.ranges.range(..=through).map(|(&from, _)| from).collect();
         for from in asked {
             let Some(gap) = self.ranges.get(&from) else { continue };
-            let gone = gap
-                .holders
-                .as_ref()
-                .is_some_and(|held| holders.transactions.iter().all(|transaction| !held.contains(transaction)));
+            let gone = gap.holders.as_ref().is_some_and(|held| {
+                holders.transactions.iter().all(|transaction| !held.contains(transaction))
+            });
             if !gone {
                 continue;
             }
@@ -130,7 +128,11 @@ mod tests {
         gaps.note(&held_by(&["3/1", "4/7"]));
         assert_eq!(gaps.take_dead(&held_by(&["4/7"]), ALL), []);
         gaps.note(&held_by(&["9/9"]));
-        assert_eq!(gaps.take_dead(&held_by(&["9/9"]), ALL), [(1, 2)], "who came later cannot have drawn the id");
+        assert_eq!(
+            gaps.take_dead(&held_by(&["9/9"]), ALL),
+            [(1, 2)],
+            "who came later cannot have drawn the id"
+        );
         assert!(gaps.is_empty());
     }
 

@@ -55,6 +55,8 @@ pub(super) struct LaneState {
 pub(super) struct Stalled {
     /// The first event that is not settled.
     pub(super) head_id: i64,
+    /// The head was raised by a send, and the row that is or will be written still has a lower one.
+    pub(super) ahead: bool,
     /// Failures of the head so far.
     pub(super) attempts: u32,
     /// A dead head blocks the lane.
@@ -78,6 +80,7 @@ impl Stalled {
     pub(super) fn stored(row: &StallRow, now: Instant) -> Self {
         Self {
             head_id: row.head_id,
+            ahead: false,
             attempts: row.attempts,
             blocked: row.blocked,
             single: row.single,
@@ -93,6 +96,7 @@ impl Stalled {
     pub(super) fn parked(head_id: i64, single: bool) -> Self {
         Self {
             head_id,
+            ahead: false,
             attempts: 0,
             blocked: false,
             single,
@@ -151,6 +155,7 @@ impl LaneState {
                 let event = stall.list.pop_front()?;
                 if stall.head_id != event.id() {
                     stall.head_id = event.id();
+                    stall.ahead = true;
                     stall.attempts = 0;
                     stall.schema_missing_since = None;
                 }

@@ -7,15 +7,15 @@
 
 mod gaps;
 mod lanes;
+mod send;
+mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{
-    Batch, Claimed, Due, Holders, LaneEntry, LanePage, NewDeadLetter, Stall, StoredEvent,
-};
+use outbox_sdk::backend::{Batch, Claimed, Due, Holders, NewDeadLetter, Stall, StoredEvent};
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
 
@@ -110,7 +110,9 @@ pub(crate) enum Distrust {
     #[error("the server is a standby; waiting for the primary")]
     Standby,
     /// The row at the high-water mark is gone or another: the server lost commits or was restored.
-    #[error("the event at the high-water mark is gone: the server lost commits or was restored; reading again from what is settled")]
+    #[error(
+        "the event at the high-water mark is gone: the server lost commits or was restored; reading again from what is settled"
+    )]
     AnchorGone,
 }
 
@@ -255,10 +257,17 @@ impl Slot {
             self.park_delayed(lane, &stored);
             return false;
         }
+        let lane = self.standing_lane(lane, &stored);
         let stall = self.lanes.get_mut(&lane).and_then(|state| state.stall.as_mut());
         let late = match stall {
             None => false,
-            Some(stall) if id < stall.head_id => true,
+            Some(stall) if id < stall.head_id => {
+                if stall.ahead {
+                    // The row must not stand for an event that goes alone.
+                    self.write_stall(&lane, |_, _| {});
+                }
+                true
+            }
             Some(stall) => {
                 for event in stall.cover(id) {
                     self.rows -= 1;
@@ -276,6 +285,15 @@ impl Slot {
         self.lanes.entry(lane.clone()).or_default().waiting.insert(id, event);
         self.refresh(&lane);
         late
+    }
+
+    /// The stall row of an aggregate stands for its later events even if the consumer has given up their order since.
+    fn standing_lane(&self, lane: Lane, stored: &StoredEvent) -> Lane {
+        if matches!(lane, Lane::Aggregate(_)) || stored.delayed {
+            return lane;
+        }
+        let own = stored.envelope.lane();
+        if self.lanes.get(&own).is_some_and(|state| state.stall.is_some()) { own } else { lane }
     }
 
     /// A delayed event that is not due: its stall row keeps the event's own time.
@@ -299,146 +317,7 @@ impl Slot {
         self.lanes.entry(lane).or_default().stall = Some(Stalled::parked(id, true));
     }
 
-    // --- send and answer -------------------------------------------------------------------------------------------
-
-    /// The next event that may go, first come first served among the lanes.
-    pub(crate) fn next_send(&mut self) -> Option<Send> {
-        while let Some(lane) = self.ready.pop_front() {
-            let Some(state) = self.lanes.get_mut(&lane) else { continue };
-            state.listed_ready = false;
-            if !state.may_send() {
-                continue;
-            }
-            let Some(event) = state.take_next() else { continue };
-            state.in_flight = Some(event.clone());
-            self.in_flight += 1;
-            let (attempts, schema_missing_since) =
-                state.stall.as_ref().map_or((0, None), |stall| (stall.attempts, stall.schema_missing_since));
-            return Some(Send { lane, event, attempts, schema_missing_since });
-        }
-        None
-    }
-
-    /// Whether something may go now.
-    pub(crate) fn may_send(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    /// Whether a failure of what is in flight on `lane` needs to know which later events of the lane have gone: only
-    /// an event that filled a gap can have been overtaken.
-    pub(crate) fn may_be_overtaken(&self, lane: &Lane) -> Option<i64> {
-        let state = self.lanes.get(lane)?;
-        let event = state.in_flight.as_ref()?;
-        (matches!(lane, Lane::Aggregate(_)) && state.stall.is_none() && event.filled_gap).then(|| event.id())
-    }
-
-    /// Whether one of these later events of a lane has gone. Those that the consumer does not want do not count, nor
-    /// those that wait alone.
-    pub(crate) fn is_overtaken(&self, later: &[LaneEntry], wants: impl Fn(&LaneEntry) -> bool) -> bool {
-        later.iter().any(|entry| {
-            self.settled.contains(entry.id)
-                && !self.lanes.contains_key(&Lane::Single(entry.id))
-                && wants(entry)
-        })
-    }
-
-    /// Takes in what the attempt on `lane` came to. `overtaken`: a later event of the lane has gone already.
-    pub(crate) fn answer(&mut self, lane: &Lane, verdict: Verdict, overtaken: bool) {
-        let Some(event) = self.lanes.get_mut(lane).and_then(|state| state.in_flight.take()) else { return };
-        self.in_flight -= 1;
-        let id = event.id();
-        if verdict == Verdict::Unavailable {
-            if let Some(state) = self.lanes.get_mut(lane) {
-                state.put_back(event);
-            }
-            self.refresh(lane);
-            return;
-        }
-        self.rows -= 1;
-        self.bytes -= event.bytes();
-        self.settle_id(id);
-        match verdict {
-            Verdict::Delivered => self.pass(lane, id),
-            Verdict::Dead { letter, block } => {
-                self.pending.dead.push(letter);
-                self.pending.urgent = true;
-                if block {
-                    let stall = self.stall(lane, id, overtaken);
-                    self.write_stall(&stall, |state, row| {
-                        state.blocked = true;
-                        row.blocked = true;
-                        row.due = Due::In(Duration::ZERO);
-                    });
-                } else {
-                    self.pass(lane, id);
-                }
-            }
-            Verdict::Park { attempts, delay, error, schema_missing_since } => {
-                self.pending.urgent = true;
-                let stalled = self.stall(lane, id, overtaken);
-                self.parked.push((stalled.clone(), delay));
-                self.write_stall(&stalled, |state, row| {
-                    state.attempts = attempts;
-                    state.schema_missing_since = schema_missing_since;
-                    row.attempts = attempts;
-                    row.due = Due::In(delay);
-                    row.schema_missing = schema_missing_since.is_some();
-                    row.last_error = Some(error);
-                });
-            }
-            Verdict::Unavailable => {}
-        }
-    }
-
-    /// The event is behind us: the head of a stalled lane moves on.
-    fn pass(&mut self, lane: &Lane, id: i64) {
-        let moved = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()).is_some_and(|stall| {
-            stall.head_id = id + 1;
-            stall.attempts = 0;
-            stall.schema_missing_since = None;
-            !stall.single
-        });
-        if moved {
-            self.write_stall(lane, |_, row| row.due = Due::Unchanged);
-        }
-        self.refresh(lane);
-    }
-
-    /// Stalls the lane at `id`, so that its row covers everything from there on; or `id` alone, when a later event has
-    /// gone already. Returns the lane that is stalled now.
-    fn stall(&mut self, lane: &Lane, id: i64, overtaken: bool) -> Lane {
-        let single = Lane::Single(id);
-        let alone = matches!(lane, Lane::Single(_))
-            || (overtaken && self.lanes.get(lane).is_some_and(|state| state.stall.is_none()));
-        if alone {
-            self.lanes.entry(single.clone()).or_default().stall = Some(Stalled::parked(id, true));
-            if single != *lane {
-                self.refresh(lane);
-            }
-            return single;
-        }
-        let state = self.lanes.entry(lane.clone()).or_default();
-        let queue = std::mem::take(&mut state.waiting);
-        let list = state.stall.take().map_or_else(VecDeque::new, |stall| stall.list);
-        state.stall = Some(Stalled::parked(id, false));
-        for event in list {
-            self.rows -= 1;
-            self.bytes -= event.bytes();
-        }
-        for (waiting, event) in queue {
-            if waiting > id {
-                self.rows -= 1;
-                self.bytes -= event.bytes();
-                self.settle_id(waiting);
-            } else {
-                // It came after a later event had been sent: it goes alone, and never moves the head back.
-                let late = Lane::Single(waiting);
-                self.lanes.entry(late.clone()).or_default().waiting.insert(waiting, event);
-                self.refresh(&late);
-            }
-        }
-        lane.clone()
-    }
+    // --- what every step uses ----------------------------------------------------------------------------------------
 
     /// Changes the memory of a stalled lane and the row that the next transaction writes for it.
     fn write_stall(&mut self, lane: &Lane, change: impl FnOnce(&mut Stalled, &mut Stall)) {
@@ -455,6 +334,7 @@ impl Slot {
             last_error: None,
         };
         change(stall, &mut row);
+        stall.ahead = false;
         if row.due == Due::Unchanged
             && let Some(before) = before
         {
@@ -462,126 +342,6 @@ impl Slot {
         }
         self.pending.resumed.remove(lane);
         self.pending.stalls.insert(lane.clone(), row);
-    }
-
-    // --- resume ----------------------------------------------------------------------------------------------------
-
-    /// Lanes that were parked since the last call, each with how long it is likely to wait. The database decides when
-    /// they are due; this says only when to ask.
-    pub(crate) fn take_parked(&mut self) -> Vec<(Lane, Duration)> {
-        std::mem::take(&mut self.parked)
-    }
-
-    /// Whether the lane still waits to become due.
-    pub(crate) fn waits(&self, lane: &Lane) -> bool {
-        self.lanes.get(lane).and_then(|state| state.stall.as_ref()).is_some_and(|stall| !stall.due && !stall.blocked)
-    }
-
-    /// The database says that the lane is due.
-    pub(crate) fn due(&mut self, lane: &Lane) {
-        if let Some(stall) = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()) {
-            stall.due = true;
-            self.refresh(lane);
-        }
-    }
-
-    /// A lane to read by index, and the id to read from.
-    pub(crate) fn next_resume(&mut self) -> Option<(Lane, i64)> {
-        while let Some(lane) = self.resumable.pop_front() {
-            let Some(state) = self.lanes.get_mut(&lane) else { continue };
-            state.listed_resumable = false;
-            if state.may_resume()
-                && let Some(stall) = &state.stall
-            {
-                return Some((lane, stall.read_from));
-            }
-        }
-        None
-    }
-
-    /// The read of a lane did not come about: ask again.
-    pub(crate) fn resume_failed(&mut self, lane: &Lane) {
-        self.refresh(lane);
-    }
-
-    /// Whether a lane waits to be read by index.
-    pub(crate) fn may_resume(&self) -> bool {
-        !self.resumable.is_empty()
-    }
-
-    /// Takes in a page of a stalled lane. Only what the normal path has read counts: nothing in an open gap, and
-    /// nothing that goes alone.
-    pub(crate) fn resumed(
-        &mut self,
-        lane: &Lane,
-        page: LanePage,
-        wants: impl Fn(&StoredEvent) -> bool,
-    ) {
-        let mut list = VecDeque::new();
-        let behind = page.events.last().map(|stored| stored.envelope.id + 1);
-        for stored in page.events {
-            let id = stored.envelope.id;
-            let single = Lane::Single(id);
-            let elsewhere = self.gaps.contains(id) || (single != *lane && self.lanes.contains_key(&single));
-            if !elsewhere && wants(&stored) {
-                let event = Event::new(stored, false);
-                self.rows += 1;
-                self.bytes += event.bytes();
-                list.push_back(event);
-            }
-        }
-        if let Some(stall) = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()) {
-            stall.list = list;
-            stall.dirty = page.full;
-            stall.read_from = behind.unwrap_or(stall.read_from);
-        }
-        self.refresh(lane);
-    }
-
-    // --- settle ----------------------------------------------------------------------------------------------------
-
-    /// How many ids wait to be written as settled.
-    pub(crate) fn unsettled(&self) -> usize {
-        self.pending.ids
-    }
-
-    /// Whether there is anything to write.
-    pub(crate) fn has_changes(&self) -> bool {
-        let pending = &self.pending;
-        pending.ids > 0 || !pending.stalls.is_empty() || !pending.resumed.is_empty() || !pending.dead.is_empty()
-    }
-
-    /// Whether something waits for the commit.
-    pub(crate) fn is_urgent(&self) -> bool {
-        self.pending.urgent
-    }
-
-    /// What the row must hold: the settled ids and the dead gaps.
-    pub(crate) fn sets(&self) -> (&Progress, &Progress) {
-        (&self.settled, &self.void)
-    }
-
-    /// Stall rows to write, keys of stall rows to delete, dead letters to write.
-    pub(crate) fn changes(&self) -> (Vec<Stall>, Vec<String>, &[NewDeadLetter]) {
-        (
-            self.pending.stalls.values().cloned().collect(),
-            self.pending.resumed.iter().map(Lane::key).collect(),
-            &self.pending.dead,
-        )
-    }
-
-    /// Everything of [`sets`](Self::sets) and [`changes`](Self::changes) is committed.
-    pub(crate) fn committed(&mut self) {
-        let done = std::mem::take(&mut self.pending);
-        if done.ids > 0 {
-            self.stored.clone_from(&self.settled);
-        }
-        for lane in done.resumed {
-            if let Some(state) = self.lanes.get_mut(&lane) {
-                state.committing = false;
-            }
-            self.refresh(&lane);
-        }
     }
 
     fn settle_id(&mut self, id: i64) {

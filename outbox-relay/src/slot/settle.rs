@@ -1,0 +1,129 @@
+//! Stalled lanes on their way back, and what the next transaction writes.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use outbox_sdk::backend::{LanePage, NewDeadLetter, Stall, StoredEvent};
+use outbox_sdk::{Lane, Progress};
+
+use super::{Event, Slot};
+
+impl Slot {
+    /// Lanes that were parked since the last call, each with how long it is likely to wait. The database decides when
+    /// they are due; this says only when to ask.
+    pub(crate) fn take_parked(&mut self) -> Vec<(Lane, Duration)> {
+        std::mem::take(&mut self.parked)
+    }
+
+    /// Whether the lane still waits to become due.
+    pub(crate) fn waits(&self, lane: &Lane) -> bool {
+        self.lanes
+            .get(lane)
+            .and_then(|state| state.stall.as_ref())
+            .is_some_and(|stall| !stall.due && !stall.blocked)
+    }
+
+    /// The database says that the lane is due.
+    pub(crate) fn due(&mut self, lane: &Lane) {
+        if let Some(stall) = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()) {
+            stall.due = true;
+            self.refresh(lane);
+        }
+    }
+
+    /// A lane to read by index, and the id to read from.
+    pub(crate) fn next_resume(&mut self) -> Option<(Lane, i64)> {
+        while let Some(lane) = self.resumable.pop_front() {
+            let Some(state) = self.lanes.get_mut(&lane) else { continue };
+            state.listed_resumable = false;
+            if state.may_resume()
+                && let Some(stall) = &state.stall
+            {
+                return Some((lane, stall.read_from));
+            }
+        }
+        None
+    }
+
+    /// The read of a lane did not come about: ask again.
+    pub(crate) fn resume_failed(&mut self, lane: &Lane) {
+        self.refresh(lane);
+    }
+
+    /// Whether a lane waits to be read by index.
+    pub(crate) fn may_resume(&self) -> bool {
+        !self.resumable.is_empty()
+    }
+
+    /// Takes in a page of a stalled lane. Only what the normal path has read counts: nothing in an open gap, and
+    /// nothing that goes alone.
+    pub(crate) fn resumed(&mut self, lane: &Lane, page: LanePage, wants: impl Fn(&StoredEvent) -> bool) {
+        let mut list = VecDeque::new();
+        let behind = page.events.last().map(|stored| stored.envelope.id + 1);
+        for stored in page.events {
+            let id = stored.envelope.id;
+            let single = Lane::Single(id);
+            let elsewhere = self.gaps.contains(id) || (single != *lane && self.lanes.contains_key(&single));
+            if !elsewhere && wants(&stored) {
+                let event = Event::new(stored, false);
+                self.rows += 1;
+                self.bytes += event.bytes();
+                list.push_back(event);
+            }
+        }
+        if let Some(stall) = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()) {
+            stall.list = list;
+            // Nothing can lie behind a single event, whatever the page says.
+            stall.dirty = page.full && !stall.single;
+            stall.read_from = behind.unwrap_or(stall.read_from);
+        }
+        self.refresh(lane);
+    }
+
+    /// How many ids wait to be written as settled.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.pending.ids
+    }
+
+    /// Whether there is anything to write.
+    pub(crate) fn has_changes(&self) -> bool {
+        let pending = &self.pending;
+        pending.ids > 0
+            || !pending.stalls.is_empty()
+            || !pending.resumed.is_empty()
+            || !pending.dead.is_empty()
+    }
+
+    /// Whether something waits for the commit.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.pending.urgent
+    }
+
+    /// What the row must hold: the settled ids and the dead gaps.
+    pub(crate) fn sets(&self) -> (&Progress, &Progress) {
+        (&self.settled, &self.void)
+    }
+
+    /// Stall rows to write, keys of stall rows to delete, dead letters to write.
+    pub(crate) fn changes(&self) -> (Vec<Stall>, Vec<String>, &[NewDeadLetter]) {
+        (
+            self.pending.stalls.values().cloned().collect(),
+            self.pending.resumed.iter().map(Lane::key).collect(),
+            &self.pending.dead,
+        )
+    }
+
+    /// Everything of [`sets`](Self::sets) and [`changes`](Self::changes) is committed.
+    pub(crate) fn committed(&mut self) {
+        let done = std::mem::take(&mut self.pending);
+        if done.ids > 0 {
+            self.stored.clone_from(&self.settled);
+        }
+        for lane in done.resumed {
+            if let Some(state) = self.lanes.get_mut(&lane) {
+                state.committing = false;
+            }
+            self.refresh(&lane);
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! The state machine against a model of the database.

@@ -1,0 +1,11 @@
+//! The state machine against a database in memory: each rule by itself, then any order of events and faults.
+
+mod answers;
+mod bench;
+mod database;
+mod model;
+mod reading;
+mod resuming;
+mod routing;
+mod witness;
+mod world;

@@ -1,0 +1,472 @@
+//! The owner of a slot beside the database in memory, driving the slot as the engine does, and a witness that checks
+//! after every step what must hold.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use outbox_sdk::Lane;
+use outbox_sdk::backend::{DeadReason, Holders, NewDeadLetter};
+use uuid::Uuid;
+
+use super::super::{Send, Slot, Verdict};
+use super::database::{Database, NewEvent, lane_of, wants};
+
+pub(super) const MAX_ATTEMPTS: u32 = 3;
+/// Stands for an event without aggregate.
+pub(super) const NO_AGGREGATE: u8 = u8::MAX;
+
+/// What a sink says.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Answer {
+    Delivered,
+    Retry,
+    Reject,
+    SchemaMissing,
+    Unavailable,
+}
+
+/// What becomes of a settling transaction, as its owner sees it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    Known,
+    /// Committed, but the answer is lost.
+    Applied,
+    /// Never arrived.
+    Lost,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Step {
+    Insert {
+        writer: u8,
+        aggregate: u8,
+        locked: bool,
+        wanted: bool,
+        delay: u64,
+        size: usize,
+    },
+    Commit(u8),
+    End(u8),
+    /// Both.
+    Finish(u8),
+    RollBack(u8),
+    Prepare(u8),
+    Tick(u64),
+    /// Holders; the read may follow, or fail.
+    List,
+    Read {
+        limit: usize,
+        keep: usize,
+    },
+    Send,
+    Answer(usize, Answer),
+    Settle(Fate),
+    Wake,
+    Resume {
+        limit: usize,
+        fails: bool,
+    },
+    /// Time passes, and all that is due is read, so many events a page.
+    Awake(usize),
+    /// The engine's whole cycle, everything going well.
+    Cycle(Answer),
+    /// Gives the slot back in order, and claims it again.
+    Drain(Answer),
+    /// The same, and the consumer's ordering is changed meanwhile.
+    Reorder,
+    /// The owner dies; the sink may have got what was on its way.
+    Crash {
+        received: bool,
+    },
+    /// The server restarts: open transactions roll back, prepared ones get another name.
+    Restart,
+    /// What is committed now survives a server loss.
+    Sync,
+    /// The server loses what was committed since the last `Sync`; the owner does not notice by itself.
+    LoseCommits,
+}
+
+/// What kind of consumer, and whether its owner and the server may fail.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Setting {
+    /// How many aggregates there are.
+    pub(super) aggregates: u8,
+    /// How many of them, the first ones, are written only under the lock.
+    pub(super) strict: u8,
+    pub(super) ordered: bool,
+    pub(super) block: bool,
+    pub(super) faults: bool,
+}
+
+/// What the owner believes of an event's attempts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Tried {
+    pub(super) attempts: u32,
+    pub(super) schema_missing: bool,
+}
+
+/// The database, the owner with its slot, and what a witness has seen.
+pub(super) struct World {
+    pub(super) setting: Setting,
+    pub(super) db: Database,
+    durable: Database,
+    epoch: i64,
+    epochs: i64,
+    rev: i64,
+    pub(super) slot: Slot,
+    now: Instant,
+    holders: Option<Holders>,
+    pub(super) in_flight: Vec<Send>,
+    pub(super) wakes: Vec<(u64, Lane)>,
+    unknown: bool,
+    /// The server lost commits and the owner has not noticed.
+    pub(super) deceived: bool,
+    // The witness.
+    pub(super) delivered: HashMap<Uuid, u32>,
+    /// Delivered events that were not through when a fault struck.
+    pub(super) may_repeat: HashSet<Uuid>,
+    /// Dead by this owner's judgement, or by the table.
+    pub(super) dead: HashSet<Uuid>,
+    pub(super) tried: HashMap<i64, Tried>,
+    /// Per lane, the highest id that this owner has sent.
+    pub(super) sent: HashMap<Lane, i64>,
+}
+
+impl World {
+    pub(super) fn new(setting: Setting) -> Self {
+        let mut db = Database::new();
+        let now = Instant::now();
+        let claimed = db.claim(1);
+        Self {
+            setting,
+            durable: db.clone(),
+            epoch: 1,
+            epochs: 1,
+            rev: claimed.fence.rev,
+            slot: Slot::claimed(&claimed, now),
+            db,
+            now,
+            holders: None,
+            in_flight: Vec::new(),
+            wakes: Vec::new(),
+            unknown: false,
+            deceived: false,
+            delivered: HashMap::new(),
+            may_repeat: HashSet::new(),
+            dead: HashSet::new(),
+            tried: HashMap::new(),
+            sent: HashMap::new(),
+        }
+    }
+
+    pub(super) fn step(&mut self, step: &Step) {
+        let list = self.holders.take();
+        match *step {
+            Step::Insert { writer, aggregate, locked, wanted, delay, size } => {
+                let aggregate = (aggregate != NO_AGGREGATE).then_some(aggregate % self.setting.aggregates);
+                let locked = locked || aggregate.is_some_and(|aggregate| aggregate < self.setting.strict);
+                self.db.insert(writer, NewEvent { aggregate, wanted, delay, size }, locked);
+                self.holders = list;
+            }
+            Step::Commit(writer) => {
+                self.db.commit(writer);
+                self.holders = list;
+            }
+            Step::End(writer) => {
+                self.db.end(writer);
+                self.holders = list;
+            }
+            Step::Finish(writer) => {
+                self.db.commit(writer);
+                self.db.end(writer);
+                self.holders = list;
+            }
+            Step::RollBack(writer) => {
+                self.db.roll_back(writer);
+                self.holders = list;
+            }
+            Step::Prepare(writer) => {
+                self.db.prepare(writer);
+                self.holders = list;
+            }
+            Step::Tick(seconds) => self.db.clock += seconds,
+            Step::List => self.list(),
+            Step::Read { limit, keep } => self.read(list, limit, keep),
+            Step::Send => self.send(),
+            Step::Answer(which, answer) => self.answer(which, answer),
+            Step::Settle(fate) => self.settle(fate),
+            Step::Wake => self.wake(),
+            Step::Resume { limit, fails } => self.resume(limit, fails),
+            Step::Awake(limit) => self.awake(limit),
+            Step::Cycle(answer) => self.cycle(answer),
+            Step::Drain(answer) => self.drain(answer),
+            Step::Reorder => {
+                self.drain(Answer::Delivered);
+                self.setting = Setting { ordered: !self.setting.ordered, strict: 0, ..self.setting };
+            }
+            Step::Crash { received } if self.setting.faults => self.crash(received),
+            Step::Restart => self.db.restart(),
+            Step::Sync => self.durable = self.db.clone(),
+            Step::LoseCommits if self.setting.faults => {
+                self.db.lose_commits(&self.durable);
+                self.deceived = true;
+            }
+            Step::Crash { .. } | Step::LoseCommits => {}
+        }
+        self.check();
+    }
+
+    // --- the owner, as the engine drives it ------------------------------------------------------------------------
+
+    /// Whether the owner may go on: nothing moves until it is known what the last transaction did.
+    fn is_settled(&mut self) -> bool {
+        if self.unknown {
+            self.settle(Fate::Known);
+        }
+        !self.unknown
+    }
+
+    fn list(&mut self) {
+        if self.is_settled() && self.slot.has_gaps() {
+            let holders = self.db.holders();
+            self.slot.note_holders(&holders);
+            self.holders = Some(holders);
+        }
+    }
+
+    fn read(&mut self, list: Option<Holders>, limit: usize, keep: usize) {
+        if !self.is_settled() {
+            return;
+        }
+        let mut holders = Holders { primary: true, ..Holders::default() };
+        if self.slot.has_gaps() {
+            holders = list.unwrap_or_else(|| {
+                let holders = self.db.holders();
+                self.slot.note_holders(&holders);
+                holders
+            });
+        }
+        let batch = self.db.read(&self.slot.gap_ranges(), self.slot.hwm(), limit, keep);
+        let ordered = self.setting.ordered;
+        if self.slot.accept(batch, &holders, |event| lane_of(event, ordered)).is_err() {
+            assert!(self.deceived, "distrust without a reason");
+            self.claim(true);
+        }
+    }
+
+    fn send(&mut self) {
+        if self.is_settled()
+            && let Some(send) = self.slot.next_send()
+        {
+            self.check_send(&send);
+            self.in_flight.push(send);
+        }
+    }
+
+    fn answer(&mut self, which: usize, answer: Answer) {
+        if !self.is_settled() || self.in_flight.is_empty() {
+            return;
+        }
+        let send = self.in_flight.remove(which % self.in_flight.len());
+        let id = send.event.id();
+        let attempts = send.attempts + 1;
+        let letter = NewDeadLetter {
+            event_id: id,
+            reason: DeadReason::Rejected,
+            attempts,
+            max_attempts: MAX_ATTEMPTS,
+            last_error: String::new(),
+        };
+        let dead = Verdict::Dead { letter, block: self.setting.block };
+        let park = |attempts, schema_missing_since| Verdict::Park {
+            attempts,
+            delay: Duration::from_secs(u64::from(attempts)),
+            error: String::new(),
+            schema_missing_since,
+        };
+        let verdict = match answer {
+            Answer::Delivered => Verdict::Delivered,
+            Answer::Retry if attempts < MAX_ATTEMPTS => park(attempts, None),
+            Answer::Retry | Answer::Reject => dead,
+            Answer::SchemaMissing => park(send.attempts, Some(send.schema_missing_since.unwrap_or(self.now))),
+            Answer::Unavailable => Verdict::Unavailable,
+        };
+        match &verdict {
+            Verdict::Delivered => self.receive(&send),
+            Verdict::Park { attempts, schema_missing_since, .. } => {
+                let tried = Tried { attempts: *attempts, schema_missing: schema_missing_since.is_some() };
+                self.tried.insert(id, tried);
+            }
+            Verdict::Dead { .. } => {
+                self.dead.insert(send.event.envelope.event_id);
+            }
+            Verdict::Unavailable => {}
+        }
+        let asks = !matches!(verdict, Verdict::Delivered | Verdict::Unavailable);
+        let overtaken = asks
+            && self.slot.may_be_overtaken(&send.lane).is_some_and(|id| {
+                let later = self.db.lane_ids(&send.lane, id + 1, self.slot.hwm());
+                self.slot.is_overtaken(&later, |entry| wants(&entry.event_type))
+            });
+        self.slot.answer(&send.lane, verdict, overtaken);
+    }
+
+    fn settle(&mut self, fate: Fate) {
+        if self.rev != self.db.rev {
+            if self.unknown && self.db.rev == self.rev + 1 && !self.deceived {
+                self.committed();
+            } else {
+                assert!(self.deceived, "the row moved");
+                self.claim(true);
+            }
+            return;
+        }
+        if !self.db.anchored(self.slot.anchor()) {
+            assert!(self.deceived, "the anchor went");
+            self.claim(true);
+            return;
+        }
+        if !matches!(fate, Fate::Lost) {
+            self.db.settle(self.slot.sets(), self.slot.changes());
+        }
+        match fate {
+            Fate::Known => self.committed(),
+            Fate::Applied | Fate::Lost => self.unknown = true,
+        }
+    }
+
+    fn committed(&mut self) {
+        self.rev = self.db.rev;
+        self.unknown = false;
+        self.slot.committed();
+        assert!(!self.slot.has_changes() && !self.slot.is_urgent() && self.slot.unsettled() == 0);
+    }
+
+    fn wake(&mut self) {
+        if !self.is_settled() {
+            return;
+        }
+        let clock = self.db.clock;
+        let parked = self.slot.take_parked();
+        self.wakes.extend(parked.into_iter().map(|(lane, delay)| (clock + delay.as_secs(), lane)));
+        let (asked, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.wakes).into_iter().partition(|&(at, _)| at <= clock);
+        self.wakes = later;
+        for (_, lane) in asked {
+            match self.db.due_in(&lane) {
+                _ if !self.slot.waits(&lane) => {}
+                Some(0) => self.slot.due(&lane),
+                left => self.wakes.push((clock + left.unwrap_or(1), lane)),
+            }
+        }
+    }
+
+    fn resume(&mut self, limit: usize, fails: bool) {
+        if !self.is_settled() {
+            return;
+        }
+        let Some((lane, from)) = self.slot.next_resume() else { return };
+        if fails {
+            self.slot.resume_failed(&lane);
+            return;
+        }
+        let page = self.db.read_lane(&lane, from, self.slot.hwm(), limit);
+        let ordered = self.setting.ordered;
+        self.slot.resumed(&lane, page, |event| lane_of(event, ordered).is_some());
+    }
+
+    fn awake(&mut self, limit: usize) {
+        self.wake();
+        self.db.clock += 10;
+        self.wake();
+        while self.slot.may_resume() {
+            self.resume(limit, false);
+        }
+    }
+
+    pub(super) fn cycle(&mut self, answer: Answer) {
+        while !self.in_flight.is_empty() && self.is_settled() {
+            self.answer(0, answer);
+            self.check();
+        }
+        self.settle(Fate::Known);
+        self.check();
+        self.read(None, 5, 5);
+        self.check();
+        self.wake();
+        while self.slot.may_resume() {
+            self.resume(3, false);
+            self.check();
+        }
+        while self.slot.may_send() {
+            self.send();
+            self.check();
+        }
+    }
+
+    fn drain(&mut self, answer: Answer) {
+        while !self.in_flight.is_empty() && self.is_settled() {
+            self.answer(0, answer);
+            self.check();
+        }
+        let epoch = self.epoch;
+        self.settle(Fate::Known);
+        if self.epoch == epoch {
+            self.claim(false);
+        }
+    }
+
+    fn crash(&mut self, received: bool) {
+        if received {
+            for send in std::mem::take(&mut self.in_flight) {
+                self.receive(&send);
+            }
+        }
+        self.claim(true);
+    }
+
+    /// A new owner, after a fault or an orderly end.
+    pub(super) fn claim(&mut self, fault: bool) {
+        if fault {
+            let stands = |event_id: &Uuid| {
+                self.db.visible().any(|(id, row)| row.event_id == *event_id && self.db.is_through(id, row))
+            };
+            self.may_repeat = self.delivered.keys().copied().filter(|event_id| !stands(event_id)).collect();
+        }
+        self.epochs += 1;
+        self.epoch = self.epochs;
+        let claimed = self.db.claim(self.epoch);
+        self.rev = claimed.fence.rev;
+        self.slot = Slot::claimed(&claimed, self.now);
+        self.holders = None;
+        self.in_flight.clear();
+        self.wakes.clear();
+        self.unknown = false;
+        self.deceived = false;
+        self.sent.clear();
+        self.dead = self
+            .db
+            .visible()
+            .filter(|(id, _)| self.db.dead.contains(id))
+            .map(|(_, row)| row.event_id)
+            .collect();
+        self.tried = claimed
+            .stalls
+            .iter()
+            .filter(|row| row.attempts > 0 || row.schema_missing_for.is_some())
+            .map(|row| {
+                let tried =
+                    Tried { attempts: row.attempts, schema_missing: row.schema_missing_for.is_some() };
+                (row.head_id, tried)
+            })
+            .collect();
+    }
+
+    /// The sink gets an event.
+    fn receive(&mut self, send: &Send) {
+        let event_id = send.event.envelope.event_id;
+        let times = self.delivered.entry(event_id).or_default();
+        *times += 1;
+        assert!(*times == 1 || self.may_repeat.remove(&event_id), "{} repeated", send.event.id());
+    }
+}
