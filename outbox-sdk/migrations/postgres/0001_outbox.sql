@@ -26,10 +26,11 @@ CREATE FUNCTION {schema}.new_event_id() RETURNS uuid
         || substr(replace(gen_random_uuid()::text, '-', ''), 14)
     )::uuid;
 
--- Written by services, by INSERT only. Ids come from the identity default and from nowhere else: an id drawn outside
--- an INSERT has no writer's lock behind it, and readers would take it for one that was rolled back. So the
--- sequence hands out ids one by one, and nobody but the owner gets a right to draw from it (INSERT needs none). A
--- relay under a role of its own needs SELECT on the sequence.
+-- Written by services, by INSERT only; a writer under a role of its own needs INSERT, and SELECT on (id, event_id) for
+-- the answer. Ids come from the identity default and from nowhere else: an id drawn outside an INSERT has no writer's
+-- lock behind it, and readers would take it for one that was rolled back. So the sequence hands out ids one by one, and
+-- nobody but the owner gets a right to draw from it (INSERT needs none). A relay under a role of its own needs SELECT on
+-- the sequence.
 CREATE TABLE {schema}.event (
     id bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME {schema}.event_id_seq CACHE 1) PRIMARY KEY,
     event_id uuid NOT NULL DEFAULT gen_random_uuid(),
