@@ -11,6 +11,7 @@
     reason = "test support: a panic with a clear text is how a test fails"
 )]
 
+mod database;
 mod eventually;
 mod github;
 mod postgres;
@@ -18,10 +19,12 @@ mod process;
 mod receiver;
 mod relay;
 mod sink;
+mod snapshot;
 mod sqlite;
 
 use std::time::Duration;
 
+pub use database::TestDb;
 pub use eventually::eventually;
 pub use github::{Example, github_examples};
 pub use postgres::PgTestDb;
@@ -29,6 +32,7 @@ pub use process::OutboxProcess;
 pub use receiver::{Answer, Received, Receiver};
 pub use relay::{RunningRelay, quick_settings};
 pub use sink::{Call, RecordingSink};
+pub use snapshot::Snapshot;
 pub use sqlite::SqliteTestDb;
 
 /// How long any wait of a test may last before it fails: far beyond what a loaded machine needs.

@@ -51,6 +51,8 @@ impl Received {
 pub enum Answer {
     /// Sends this response at once.
     Reply(Response),
+    /// Sends this response when the test cancels the token.
+    Held(CancellationToken, Response),
     /// Keeps the connection open and says nothing until the receiver stops.
     Silence,
 }
@@ -204,6 +206,10 @@ async fn receive(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap
     shared.arrived.notify_waiters();
     match answer {
         Answer::Reply(response) => response,
+        Answer::Held(until, response) => {
+            until.cancelled().await;
+            response
+        }
         Answer::Silence => {
             shared.stopped.cancelled().await;
             StatusCode::SERVICE_UNAVAILABLE.into_response()
@@ -265,6 +271,20 @@ mod tests {
             post(addr, "late")
         );
         assert_eq!(requests[0].body, "late");
+    }
+
+    #[tokio::test]
+    async fn it_holds_an_answer_until_the_test_says_so() {
+        let go = CancellationToken::new();
+        let until = go.clone();
+        let receiver =
+            Receiver::scripted(move |_| Answer::Held(until.clone(), StatusCode::OK.into_response())).await;
+        let addr = receiver.addr();
+        let held = tokio::spawn(async move { post(addr, "held").await });
+        receiver.wait_until("the request", |requests| requests.len() == 1).await;
+        assert!(!held.is_finished());
+        go.cancel();
+        assert!(held.await.unwrap().starts_with("HTTP/1.1 200"));
     }
 
     #[tokio::test]

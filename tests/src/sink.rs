@@ -176,7 +176,8 @@ impl Sink for RecordingSink {
             // Lets the other lanes come in, so that overlaps show.
             tokio::task::yield_now().await;
             let outcome = (self.script)(&call);
-            self.state.lock().expect("no panic while locked").calls[call.index].outcome = Some(outcome.clone());
+            self.state.lock().expect("no panic while locked").calls[call.index].outcome =
+                Some(outcome.clone());
             drop(running);
             outcome
         })

@@ -1,10 +1,12 @@
 //! Integration tests of the outbox toolkit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod architecture;
 mod backend;
 mod faults;
 mod interleaving;
 mod listen;
+mod readme;
 mod relay;
 
 /// The databases that every case runs on.

@@ -62,8 +62,7 @@ async fn a_consumer_gets_what_it_asks_for_in_the_major_it_pins<T: TestDb>() {
         published.push(world.publish_event(&event).await.id);
     }
     let sink = RecordingSink::new();
-    let spec =
-        named("crm").events(["entity.customer.*"]).unwrap().pin("entity.customer.updated", 2).unwrap();
+    let spec = named("crm").events(["entity.customer.*"]).unwrap().pin("entity.customer.updated", 2).unwrap();
     world.builder().consumer(spec, sink.clone()).build().unwrap().run_once().await.unwrap();
     assert_eq!(sink.delivered(), [published[1], published[3]]);
     let dead = world.dead().await;
@@ -154,7 +153,11 @@ async fn a_waiting_lane_outlives_its_relay<T: TestDb>() {
     let events = world.publish(&["1", "1", "2"]).await;
     let first = events[0].id;
     let failing = RecordingSink::scripted(move |call| {
-        if call.id() == first { Outcome::Retry { error: "no".into(), after: None } } else { Outcome::Delivered }
+        if call.id() == first {
+            Outcome::Retry { error: "no".into(), after: None }
+        } else {
+            Outcome::Delivered
+        }
     });
     let slow = || {
         let schedule = outbox_relay::retry::Schedule::List(vec![Duration::from_secs(2)]);

@@ -71,7 +71,8 @@ async fn many_events_behind_a_failed_one_are_one_stall_row<T: TestDb>() {
     settings.read_rows = 40;
     let schedule = Schedule::List(vec![Duration::from_millis(50)]);
     let spec = crm().retry(RetryPolicy { schedule, max_attempts: 1_000 });
-    let relay = RunningRelay::start(world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap());
+    let relay =
+        RunningRelay::start(world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap());
     outbox_tests::eventually("the stall row stands for all of them", async || {
         let row = world.consumer("crm").await;
         row.stalled_lanes == 1 && row.settled.contains(events[299].id)
@@ -106,12 +107,9 @@ async fn a_dead_event_can_block_its_lane<T: TestDb>() {
     let world = World::<T>::new().await;
     let events = world.publish(&["1", "2", "1"]).await;
     let first = events[0].id;
-    let sink =
-        RecordingSink::scripted(
-            move |call| {
-                if call.id() == first { Outcome::Reject { error: "no".into() } } else { Outcome::Delivered }
-            },
-        );
+    let sink = RecordingSink::scripted(move |call| {
+        if call.id() == first { Outcome::Reject { error: "no".into() } } else { Outcome::Delivered }
+    });
     let spec = crm().on_dead(OnDead::Block);
     let build = || world.builder().consumer(spec.clone(), sink.clone()).build().unwrap();
     build().run_once().await.unwrap();
@@ -165,7 +163,8 @@ async fn an_invalid_payload_is_dead_with_pointers_and_never_sent<T: TestDb>() {
     let world = World::<T>::new().await;
     let registry = registry(true);
     let good = world.publish(&["1"]).await;
-    let secret = JsonEvent::new("customer.changed", 1, "customer", r#"{"n": "TOP-SECRET"}"#).aggregate_id("1");
+    let secret =
+        JsonEvent::new("customer.changed", 1, "customer", r#"{"n": "TOP-SECRET"}"#).aggregate_id("1");
     let bad = world.publish_event(&secret).await;
     let after = world.publish(&["1"]).await;
     let sink = RecordingSink::new();
@@ -215,8 +214,7 @@ async fn an_event_waits_for_its_schema_without_losing_attempts<T: TestDb>() {
     world.publish_event(&unknown).await;
     let mut settings = quick_settings();
     settings.missing_schema = MissingSchema::Wait { dead_after: Duration::ZERO };
-    let relay =
-        world.builder_with(settings).schemas(schemas).consumer(crm(), sink.clone()).build().unwrap();
+    let relay = world.builder_with(settings).schemas(schemas).consumer(crm(), sink.clone()).build().unwrap();
     relay.run_once().await.unwrap();
     assert_eq!(world.dead().await[0].reason, "schema_missing");
 }
@@ -240,9 +238,9 @@ async fn a_panicking_sink_is_a_failed_attempt<T: TestDb>() {
     assert_eq!(
         errors,
         [
-            "the sink panicked: a text",
-            "the sink panicked: a value that is no text",
-            "the sink panicked: formatted 7"
+            "the attempt panicked: a text",
+            "the attempt panicked: a value that is no text",
+            "the attempt panicked: formatted 7"
         ]
     );
 }
@@ -305,7 +303,9 @@ async fn a_payload_that_is_too_large_to_carry_is_dead_alone<T: TestDb>() {
     let world = World::<T>::new().await;
     let large = format!(r#"{{"n": "{}"}}"#, "x".repeat(100_000));
     let before = world.publish(&["1"]).await;
-    let bad = world.publish_event(&JsonEvent::new("customer.changed", 1, "customer", large).aggregate_id("1")).await;
+    let bad = world
+        .publish_event(&JsonEvent::new("customer.changed", 1, "customer", large).aggregate_id("1"))
+        .await;
     let after = world.publish(&["1"]).await;
     let mut settings = super::delivering(quick_settings());
     settings.read_bytes = 50_000;

@@ -175,10 +175,8 @@ async fn a_hint_wakes_an_idle_relay<T: TestDb>() {
     let sink = RecordingSink::new();
     let relay =
         RunningRelay::start(world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap());
-    outbox_tests::eventually("the consumer is claimed", async || {
-        world.consumer("crm").await.owner.is_some()
-    })
-    .await;
+    outbox_tests::eventually("the consumer is claimed", async || world.consumer("crm").await.owner.is_some())
+        .await;
     let outbox = world.outbox.clone().with_hint(relay.hint());
     let mut tx = outbox.begin(&world.pool).await.unwrap();
     outbox.publish_json(&mut tx, &changed("1", 0)).await.unwrap();

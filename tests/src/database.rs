@@ -1,0 +1,153 @@
+use outbox_sdk::{Backend, Migratable};
+use sqlx::{AssertSqlSafe, Pool, Postgres, Sqlite, raw_sql};
+
+use crate::{PgTestDb, SqliteTestDb};
+
+/// A database of its own for one test, empty at first.
+pub trait TestDb: Sized {
+    /// The driver's name of it.
+    type Db: Backend + Migratable;
+
+    /// Creates it.
+    fn create() -> impl Future<Output = Self> + Send;
+
+    /// Connects as a service would.
+    fn connect(&self) -> impl Future<Output = Pool<Self::Db>> + Send;
+
+    /// The URL for a configuration or another process.
+    fn address(&self) -> &str;
+
+    /// A table's name in plain SQL.
+    fn table(name: &str) -> String;
+
+    /// Runs plain SQL, on a connection that may be in a transaction.
+    fn execute(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        sql: &str,
+    ) -> impl Future<Output = sqlx::Result<()>> + Send;
+
+    /// What a statement that counts answers.
+    fn count(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        sql: &str,
+    ) -> impl Future<Output = i64> + Send;
+
+    /// What a statement that selects one text answers, row by row.
+    fn texts(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        sql: &str,
+    ) -> impl Future<Output = Vec<String>> + Send;
+
+    /// Has the database give up the transaction that is open on the connection.
+    fn doom(conn: &mut <Self::Db as sqlx::Database>::Connection) -> impl Future<Output = ()> + Send;
+
+    /// How the database prints a payload that was given as `{"a": 1.10, "b": 1e2}`.
+    const NUMBERS: &str;
+
+    /// A literal of some bytes.
+    const BYTES: &str;
+
+    /// An hour, to be added to a time.
+    const HOUR: &str;
+}
+
+impl TestDb for SqliteTestDb {
+    type Db = Sqlite;
+
+    async fn create() -> Self {
+        Self::new()
+    }
+
+    async fn connect(&self) -> Pool<Sqlite> {
+        self.pool().await
+    }
+
+    fn address(&self) -> &str {
+        self.url()
+    }
+
+    fn table(name: &str) -> String {
+        format!("outbox_{name}")
+    }
+
+    async fn execute(conn: &mut sqlx::SqliteConnection, sql: &str) -> sqlx::Result<()> {
+        raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await.map(|_| ())
+    }
+
+    async fn count(conn: &mut sqlx::SqliteConnection, sql: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(conn).await.unwrap()
+    }
+
+    async fn texts(conn: &mut sqlx::SqliteConnection, sql: &str) -> Vec<String> {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(conn).await.unwrap()
+    }
+
+    /// As after a full disk: SQLite ends the transaction, and nobody tells sqlx.
+    async fn doom(conn: &mut sqlx::SqliteConnection) {
+        Self::execute(conn, "ROLLBACK").await.unwrap();
+    }
+
+    const NUMBERS: &str = r#"{"a": 1.10, "b": 1e2}"#;
+    const BYTES: &str = "x'0123'";
+    const HOUR: &str = "3600000000";
+}
+
+impl TestDb for PgTestDb {
+    type Db = Postgres;
+
+    async fn create() -> Self {
+        Self::new().await
+    }
+
+    async fn connect(&self) -> Pool<Postgres> {
+        self.pool().await
+    }
+
+    fn address(&self) -> &str {
+        self.url()
+    }
+
+    fn table(name: &str) -> String {
+        format!("outbox.{name}")
+    }
+
+    async fn execute(conn: &mut sqlx::PgConnection, sql: &str) -> sqlx::Result<()> {
+        raw_sql(AssertSqlSafe(sql.to_owned())).execute(conn).await.map(|_| ())
+    }
+
+    async fn count(conn: &mut sqlx::PgConnection, sql: &str) -> i64 {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(conn).await.unwrap()
+    }
+
+    async fn texts(conn: &mut sqlx::PgConnection, sql: &str) -> Vec<String> {
+        sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(conn).await.unwrap()
+    }
+
+    async fn doom(conn: &mut sqlx::PgConnection) {
+        Self::execute(conn, "SELECT 1 / 0").await.unwrap_err();
+    }
+
+    const NUMBERS: &str = r#"{"a": 1.10, "b": 100}"#;
+    const BYTES: &str = r"'\x0123'";
+    const HOUR: &str = "interval '1 hour'";
+}
+
+/// Makes a test for each database of every case.
+#[macro_export]
+macro_rules! on_every_database {
+    ($($case:ident)+) => {
+        mod sqlite {
+            $(#[tokio::test]
+            async fn $case() {
+                Box::pin(super::$case::<$crate::SqliteTestDb>()).await;
+            })+
+        }
+
+        mod postgres {
+            $(#[tokio::test]
+            async fn $case() {
+                Box::pin(super::$case::<$crate::PgTestDb>()).await;
+            })+
+        }
+    };
+}

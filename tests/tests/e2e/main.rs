@@ -1,0 +1,9 @@
+//! The real binary `outbox`, from outside: processes, signals, files, HTTP.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
+
+mod away;
+mod command;
+mod kill;
+mod real_input;
+mod stage;
+mod stop;

@@ -1,0 +1,65 @@
+//! Rows that no SDK would write, written by plain SQL.
+
+use outbox_relay::Schemas;
+use outbox_tests::{PgTestDb, RecordingSink, quick_settings};
+
+use crate::databases::TestDb as _;
+use crate::relay::order::assert_in_order;
+use crate::relay::{World, crm};
+
+const NORMAL: &str = "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
+    SELECT 'customer.changed', 'customer', (n % 5)::text, jsonb_build_object('n', n) FROM generate_series(1, 50) AS n";
+
+/// Contents that are legal for the server, and what a reader says of them.
+const ODD: [(&str, &str); 5] = [
+    (r#"'{"n": 1e400}'"#, "not JSON"),
+    (
+        "jsonb_build_object('n', (SELECT jsonb_agg('1e131071'::numeric) FROM generate_series(1, 1000)))",
+        "bytes",
+    ),
+    (r#"('{"n": ' || repeat('[', 200) || repeat(']', 200) || '}')::jsonb"#, "nested deeper"),
+    (r#"('{"n": ' || repeat('[', 9999) || repeat(']', 9999) || '}')::jsonb"#, "nested deeper"),
+    ("jsonb_build_object('n', repeat('x', 20000000))", "bytes"),
+];
+
+#[tokio::test]
+async fn odd_rows_fail_alone_each_with_its_reason() {
+    let world = World::<PgTestDb>::new().await;
+    let mut conn = world.pool.acquire().await.unwrap();
+    PgTestDb::execute(&mut conn, NORMAL).await.unwrap();
+    let mut odd = Vec::new();
+    for (n, (payload, _)) in ODD.iter().enumerate() {
+        let insert = format!(
+            "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
+             VALUES ('customer.changed', 'customer', '{n}', {payload}) RETURNING id"
+        );
+        odd.push(PgTestDb::count(&mut conn, &insert).await);
+    }
+    PgTestDb::execute(&mut conn, NORMAL).await.unwrap();
+
+    let registry = tempfile::tempdir().unwrap();
+    std::fs::write(registry.path().join("registry.toml"), "").unwrap();
+    let folder = registry.path().join("customer.changed");
+    std::fs::create_dir(&folder).unwrap();
+    let schema = r#"{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}"#;
+    std::fs::write(folder.join("v1.0.json"), schema).unwrap();
+
+    let sink = RecordingSink::new();
+    let relay = world
+        .builder_with(quick_settings())
+        .schemas(Schemas::open(registry.path()).unwrap())
+        .consumer(crm(), sink.clone())
+        .build()
+        .unwrap();
+    assert_eq!(relay.run_once().await.unwrap(), 105);
+    assert_eq!(sink.delivered().len(), 100, "the others, in one pass");
+    assert_in_order(&sink.calls());
+
+    let mut dead = world.dead().await;
+    dead.sort_by_key(|letter| letter.event_id);
+    assert_eq!(dead.iter().map(|letter| letter.event_id).collect::<Vec<_>>(), odd);
+    for (letter, (payload, reason)) in dead.iter().zip(ODD) {
+        assert_eq!(letter.reason, "undecodable", "{payload}");
+        assert!(letter.last_error.contains(reason), "{payload}: {}", letter.last_error);
+    }
+}
