@@ -61,8 +61,8 @@ async fn take(inbox: Inbox<Sqlite>, event: Envelope) -> StatusCode {
     let (note, status) = match inbox.handle(&Store, &event).await {
         Ok(Effect::Done) => ("stored", StatusCode::NO_CONTENT),
         Ok(Effect::AlreadyProcessed) => ("seen before", StatusCode::NO_CONTENT),
-        Err(HandlerError::Retry(_)) => ("not now", StatusCode::SERVICE_UNAVAILABLE),
         Err(HandlerError::Reject(_)) => ("never", StatusCode::GONE),
+        Err(_) => ("not now", StatusCode::SERVICE_UNAVAILABLE),
     };
     println!("{note}: {} {} {}", event.event_type, event.event_id, event.payload);
     status

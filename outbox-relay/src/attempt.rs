@@ -2,6 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
@@ -55,6 +56,34 @@ pub(crate) enum Attempted {
     Dead(DeadReason, String),
     /// The registry has no schema for it yet.
     SchemaMissing(String),
+    /// The lease was over before the sink could be called: it was not.
+    Lapsed,
+}
+
+/// Until when an owner may send: shared with the sends that it has started. Counted from before the lease was last renewed,
+/// so that it is over here before it is over in the database.
+#[derive(Debug, Clone)]
+pub(crate) struct Lease {
+    began: Instant,
+    /// Nanoseconds since `began`.
+    ends: Arc<AtomicU64>,
+}
+
+impl Lease {
+    pub(crate) fn until(ends: Instant) -> Self {
+        let lease = Self { began: Instant::now(), ends: Arc::default() };
+        lease.renew(ends);
+        lease
+    }
+
+    pub(crate) fn renew(&self, ends: Instant) {
+        let nanos = ends.saturating_duration_since(self.began).as_nanos();
+        self.ends.store(u64::try_from(nanos).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn holds(&self) -> bool {
+        self.began.elapsed().as_nanos() < u128::from(self.ends.load(Ordering::Relaxed))
+    }
 }
 
 /// Tries one event: the stages that need no database. A panic in one of them is a failed attempt.
@@ -62,11 +91,14 @@ pub(crate) async fn attempt(
     consumer: &Consumer,
     schemas: &Schemas,
     missing: MissingSchema,
+    lease: &Lease,
     send: &Send,
 ) -> Attempted {
     let stages = async {
         match validate(&consumer.spec, schemas, missing, send) {
             Err(refused) => refused,
+            // A process that was stopped for a while wakes up here: somebody else may have sent the event by now.
+            Ok(()) if !lease.holds() => Attempted::Lapsed,
             Ok(()) => Attempted::Sink(deliver(consumer, send).await),
         }
     };
@@ -154,7 +186,7 @@ pub(crate) fn judge(
     };
     match attempted {
         Attempted::Sink(Outcome::Delivered) => Verdict::Delivered,
-        Attempted::Sink(Outcome::Unavailable { .. }) => Verdict::Unavailable,
+        Attempted::Sink(Outcome::Unavailable { .. }) | Attempted::Lapsed => Verdict::Unavailable,
         Attempted::Sink(Outcome::Reject { error }) => dead(DeadReason::Rejected, attempts, &error),
         Attempted::Sink(Outcome::Retry { error, .. }) if policy.exhausted(attempts) => {
             dead(DeadReason::Attempts, attempts, &error)
@@ -184,7 +216,7 @@ pub(crate) fn judge(
 }
 
 /// Error texts are kept short and on one line each: they go to a column and to logs.
-fn clip(error: &str) -> String {
+pub(crate) fn clip(error: &str) -> String {
     let text: String = error.chars().take(MAX_ERROR_CHARS).collect();
     text.replace(|c: char| c.is_control() && c != '\n', " ")
 }
@@ -274,6 +306,18 @@ mod tests {
         let blocking = spec().on_dead(OnDead::Block);
         let verdict = judge(&blocking, MissingSchema::default(), &send(0), rejected(), Instant::now(), 0.0);
         assert!(matches!(verdict, Verdict::Dead { block: true, letter } if letter.attempts == 1));
+    }
+
+    #[test]
+    fn a_lease_that_is_over_lets_nothing_through_until_it_is_renewed() {
+        let now = Instant::now();
+        let lease = Lease::until(now);
+        let shared = lease.clone();
+        assert!(!shared.holds());
+        lease.renew(now + Duration::from_secs(60));
+        assert!(shared.holds());
+        lease.renew(now.checked_sub(Duration::from_secs(1)).unwrap_or(now));
+        assert!(!shared.holds());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::attempt::clip;
 use crate::retry::Backoff;
 use crate::sink::Outcome;
 
@@ -50,7 +51,7 @@ impl Breaker {
                 let length = after.map_or(own, |wish| wish.clamp(own, MAX_AFTER));
                 self.open_until = Some(now + length);
                 let failures = self.backoff.failures();
-                Some(self.unwritten.insert(Change { length, failures, reason: Some(error.clone()) }))
+                Some(self.unwritten.insert(Change { length, failures, reason: Some(clip(error)) }))
             }
             _ if self.backoff.failures() == 0 => None,
             _ => {

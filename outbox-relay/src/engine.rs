@@ -9,11 +9,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Claimed, Fence, Holders, LaneRead, Pause, Read, Settled, Settlement, StoredEvent};
+use outbox_sdk::backend::{
+    Claimed, DueStall, Fence, Holders, LanePage, LaneRead, Pause, Read, Settled, Settlement, StoredEvent,
+};
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
-use crate::attempt::{Attempted, Consumer, attempt, judge};
+use crate::appetite::Appetite;
+use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
 use crate::breaker::Breaker;
 use crate::consumer::{Ordering, Want};
 use crate::relay::Settings;
@@ -34,6 +37,8 @@ const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// How many stalled lanes are asked about, or read, in one cycle.
 const LANES_PER_CYCLE: usize = 64;
+/// How many events of a resumed lane are in memory at once: a long lane must not fill the window.
+const LANE_PAGE: u32 = 64;
 /// How long to wait before asking again about a lane that the database does not know as due.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -41,7 +46,7 @@ const ASK_AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Stop {
     /// The slot belongs to somebody else, or to nobody: nothing in memory counts any more.
-    #[error("the lease is lost")]
+    #[error("the lease is lost: another relay has taken over, or the consumer was removed")]
     Lost,
     /// What the database shows contradicts what was read from it.
     #[error(transparent)]
@@ -67,8 +72,8 @@ pub(crate) struct Engine<DB: Backend> {
     slot_number: i32,
     slot: Slot,
     fence: Fence,
-    /// No send starts after it: counted from before the lease was last renewed.
-    lease_ends: Instant,
+    /// No send starts without it.
+    lease: Lease,
     renewed: Instant,
     sends: JoinSet<Answer>,
     answers: VecDeque<Answer>,
@@ -83,6 +88,8 @@ pub(crate) struct Engine<DB: Backend> {
     read_pause: Duration,
     /// Reads in a row that returned nothing.
     empty_reads: u32,
+    /// How much is asked for at once.
+    appetite: Appetite,
     /// Somebody asks for the slot.
     pub(crate) wanted: bool,
     /// Events delivered or dead so far.
@@ -91,6 +98,9 @@ pub(crate) struct Engine<DB: Backend> {
 
 impl<DB: Backend> Engine<DB> {
     /// An engine for a slot that was claimed by a call which began at `claimed_at`.
+    ///
+    /// # Errors
+    /// The key of a stall row that cannot be read.
     #[expect(clippy::too_many_arguments, reason = "collaborators, each used as it is")]
     pub(crate) fn new(
         consumer: Arc<Consumer>,
@@ -101,13 +111,13 @@ impl<DB: Backend> Engine<DB> {
         slot_number: i32,
         claimed: &Claimed,
         claimed_at: Instant,
-    ) -> Self {
+    ) -> Result<Self, String> {
         let now = Instant::now();
-        Self {
+        Ok(Self {
             telemetry: Telemetry::of(consumer.spec.name.as_str()),
-            slot: Slot::claimed(claimed, now),
+            slot: Slot::claimed(claimed, now)?,
             fence: claimed.fence.clone(),
-            lease_ends: claimed_at + settings.lease,
+            lease: Lease::until(claimed_at + settings.lease),
             renewed: claimed_at,
             sends: JoinSet::new(),
             answers: VecDeque::new(),
@@ -119,6 +129,7 @@ impl<DB: Backend> Engine<DB> {
             next_read: now,
             read_pause: settings.poll_min,
             empty_reads: 0,
+            appetite: Appetite::new(settings.read_rows),
             wanted: false,
             processed: 0,
             consumer,
@@ -127,7 +138,7 @@ impl<DB: Backend> Engine<DB> {
             schemas,
             session,
             slot_number,
-        }
+        })
     }
 
     /// One pass over the line. Returns when there is nothing to do before [`next_event`](Self::next_event).
@@ -180,16 +191,21 @@ impl<DB: Backend> Engine<DB> {
         let read = Read {
             gaps: &gaps,
             above: self.slot.hwm(),
-            limit: u32::try_from(room).unwrap_or(u32::MAX).min(self.settings.read_rows),
+            limit: u32::try_from(room).unwrap_or(u32::MAX).min(self.appetite.rows()),
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
+            without_payloads: self.appetite.without_payloads(),
         };
-        let batch = within(self.settings.deadline, DB::read(&mut conn, &self.tables, &read)).await?;
-        self.session.keep(conn);
-
+        let batch = match within(self.settings.deadline, DB::read(&mut conn, &self.tables, &read)).await {
+            Ok(batch) => batch,
+            Err(error) => return self.read_failed(error),
+        };
+        self.appetite.fed();
         let full = batch.full;
         let consumer = &self.consumer;
         let accepted = self.slot.accept(batch, &holders, |event| lane_of(consumer, event))?;
+        // Not before: a server that cannot be trusted is not asked again.
+        self.session.keep(conn);
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);
         if accepted.late > 0 {
             tracing::warn!(
@@ -200,6 +216,23 @@ impl<DB: Backend> Engine<DB> {
             );
         }
         self.schedule_read(accepted.events > 0, full);
+        Ok(())
+    }
+
+    /// Asks for less: one row that the server cannot print must not keep all others back.
+    fn read_failed(&mut self, error: SessionError) -> Result<(), Stop> {
+        let too_large = error.is_too_large::<DB>();
+        self.appetite.spoiled(too_large);
+        if !too_large {
+            return Err(error.into());
+        }
+        tracing::warn!(
+            consumer = self.consumer.spec.name.as_str(),
+            rows = self.appetite.rows(),
+            without_payloads = self.appetite.without_payloads(),
+            "the server cannot print what was asked for: some payload is far larger as text than as stored; asking for less"
+        );
+        self.next_read = Instant::now();
         Ok(())
     }
 
@@ -246,7 +279,7 @@ impl<DB: Backend> Engine<DB> {
         answer.map(|_| ())
     }
 
-    async fn due_stalls(&mut self, keys: &[String]) -> Result<Vec<outbox_sdk::backend::DueStall>, Stop> {
+    async fn due_stalls(&mut self, keys: &[String]) -> Result<Vec<DueStall>, Stop> {
         let mut conn = self.session.connect().await?;
         let name = self.consumer.spec.name.as_str();
         let due = within(self.settings.deadline, DB::due_stalls(&mut conn, &self.tables, name, keys)).await?;
@@ -257,25 +290,27 @@ impl<DB: Backend> Engine<DB> {
     /// Reads due lanes by index, from their heads to the high-water mark.
     async fn resume(&mut self) -> Result<(), Stop> {
         for _ in 0..LANES_PER_CYCLE {
-            if !self.has_room() {
+            // No more lanes than can be sent soon: lanes that fail again and again must not crowd out the others.
+            if !self.has_room() || self.slot.resumed_ready() >= self.consumer.spec.max_in_flight {
                 return Ok(());
             }
             let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
             match self.read_lane(&lane, from).await {
                 Ok(page) => {
+                    self.appetite.fed();
                     let consumer = &self.consumer;
                     self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());
                 }
-                Err(stop) => {
+                Err(error) => {
                     self.slot.resume_failed(&lane);
-                    return Err(stop);
+                    return self.read_failed(error);
                 }
             }
         }
         Ok(())
     }
 
-    async fn read_lane(&mut self, lane: &Lane, from: i64) -> Result<outbox_sdk::backend::LanePage, Stop> {
+    async fn read_lane(&mut self, lane: &Lane, from: i64) -> Result<LanePage, SessionError> {
         let mut conn = self.session.connect().await?;
         let read = self.lane_read(lane, from);
         let page = within(self.settings.deadline, DB::read_lane(&mut conn, &self.tables, &read)).await?;
@@ -288,9 +323,10 @@ impl<DB: Backend> Engine<DB> {
             lane,
             from,
             through: self.slot.hwm(),
-            limit: self.settings.read_rows,
+            limit: self.appetite.rows().min(LANE_PAGE),
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
+            without_payloads: self.appetite.without_payloads(),
         }
     }
 
@@ -299,7 +335,7 @@ impl<DB: Backend> Engine<DB> {
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
     fn send(&mut self) {
         let now = Instant::now();
-        if now >= self.lease_ends {
+        if !self.lease.holds() {
             return;
         }
         let limit = self.breaker.limit(self.consumer.spec.max_in_flight, now);
@@ -309,8 +345,9 @@ impl<DB: Backend> Engine<DB> {
             let consumer = Arc::clone(&self.consumer);
             let schemas = self.schemas.clone();
             let missing = self.settings.missing_schema;
+            let lease = self.lease.clone();
             self.sends.spawn(async move {
-                let attempted = attempt(&consumer, &schemas, missing, &send).await;
+                let attempted = attempt(&consumer, &schemas, missing, &lease, &send).await;
                 Answer { send, attempted }
             });
         }
@@ -337,7 +374,11 @@ impl<DB: Backend> Engine<DB> {
     /// Whether a later event of the lane has gone before this one failed. Only an event that came below the high-water
     /// mark can be overtaken, so the question is rare.
     async fn overtaken(&mut self, answer: &Answer) -> Result<bool, Stop> {
-        if matches!(answer.attempted, Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. })) {
+        let harmless = matches!(
+            answer.attempted,
+            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. }) | Attempted::Lapsed
+        );
+        if harmless {
             return Ok(false);
         }
         let lane = &answer.send.lane;
@@ -346,6 +387,7 @@ impl<DB: Backend> Engine<DB> {
         loop {
             let mut conn = self.session.connect().await?;
             let read = self.lane_read(lane, from);
+            let limit = read.limit;
             let later = within(self.settings.deadline, DB::lane_ids(&mut conn, &self.tables, &read)).await?;
             self.session.keep(conn);
             let spec = &self.consumer.spec;
@@ -355,7 +397,7 @@ impl<DB: Backend> Engine<DB> {
                 return Ok(true);
             }
             match later.last() {
-                Some(last) if later.len() >= self.settings.read_rows as usize => from = last.id + 1,
+                Some(last) if later.len() >= limit as usize => from = last.id + 1,
                 _ => return Ok(false),
             }
         }
@@ -436,8 +478,9 @@ impl<DB: Backend> Engine<DB> {
         (self.has_changes() && company) || now >= self.renewed + self.settings.lease / 3
     }
 
-    /// Writes everything that is decided in one fenced transaction; with nothing to write, renews the lease.
-    async fn settle(&mut self, release: bool) -> Result<(), Stop> {
+    /// Writes everything that is decided in one fenced transaction; with nothing to write, renews the lease. False: it
+    /// was not written, and the slot is still ours.
+    async fn settle(&mut self, release: bool) -> Result<bool, Stop> {
         let began = Instant::now();
         let mut conn = self.session.connect().await?;
         let (settled, void) = self.slot.sets();
@@ -462,7 +505,13 @@ impl<DB: Backend> Engine<DB> {
         };
         let unknown = self.outcome_unknown;
         self.outcome_unknown = unknown.or(Some(began));
-        let answer = within(self.settings.deadline, DB::settle(&mut conn, &self.tables, &settlement)).await?;
+        let answer = within(self.settings.deadline, DB::settle(&mut conn, &self.tables, &settlement)).await;
+        let answer = answer.inspect_err(|error| {
+            // A refused statement or commit has changed nothing, and that is known.
+            if !error.is_away::<DB>() {
+                self.outcome_unknown = unknown;
+            }
+        })?;
         self.session.keep(conn);
         let took = began.elapsed();
         match answer {
@@ -470,7 +519,7 @@ impl<DB: Backend> Engine<DB> {
                 self.committed(fence, began, took);
                 self.breaker.written(paused_for, Instant::now());
                 self.wanted = wanted;
-                Ok(())
+                Ok(true)
             }
             Settled::Refused { now: None } => Err(Stop::Lost),
             Settled::Refused { now: Some(now) } if now.fence.epoch != self.fence.epoch => Err(Stop::Lost),
@@ -481,7 +530,7 @@ impl<DB: Backend> Engine<DB> {
                 // The transaction whose outcome was unknown is the one that moved the row, and renewed the lease.
                 self.committed(now.fence, began, took);
                 self.breaker.written_blindly();
-                Ok(())
+                Ok(true)
             }
             Settled::Refused { now: Some(now) } if !now.anchored => Err(Distrust::AnchorGone.into()),
             Settled::Refused { now: Some(now) } if now.fence.rev != self.fence.rev => Err(Stop::Lost),
@@ -489,7 +538,7 @@ impl<DB: Backend> Engine<DB> {
                 // Somebody else's update moved the row between our two tries: it is still ours, and is found by name.
                 self.fence.ctid = now.fence.ctid;
                 self.outcome_unknown = unknown;
-                Ok(())
+                Ok(false)
             }
         }
     }
@@ -498,7 +547,7 @@ impl<DB: Backend> Engine<DB> {
         self.fence = fence;
         self.slot.committed();
         self.outcome_unknown = None;
-        self.lease_ends = began + self.settings.lease;
+        self.lease.renew(began + self.settings.lease);
         self.renewed = began;
         self.settled_at = Instant::now();
         self.settle_interval = (took * SETTLE_COST_FACTOR).clamp(SETTLE_INTERVAL, SETTLE_INTERVAL_MAX);
@@ -532,7 +581,10 @@ impl<DB: Backend> Engine<DB> {
             at = at.min(time);
         }
         let now = Instant::now();
-        if self.slot.is_urgent() || (self.slot.may_resume() && self.has_room()) {
+        let resumes = self.slot.may_resume()
+            && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
+            && self.has_room();
+        if self.slot.is_urgent() || resumes {
             return now;
         }
         at
@@ -550,40 +602,47 @@ impl<DB: Backend> Engine<DB> {
             && self.wakes.next().is_none_or(|time| time > Instant::now())
     }
 
-    /// Whether the lease may still run, by a clock that began before it did.
-    pub(crate) fn holds_lease(&self) -> bool {
-        Instant::now() < self.lease_ends
-    }
-
     /// Starts nothing new, waits for what is in flight until `until`, settles and gives the slot back.
     pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         loop {
-            let step =
-                if self.outcome_unknown.is_some() { self.settle(false).await } else { self.collect().await };
-            let step = match step {
-                Ok(()) if self.slot.in_flight() > 0 && Instant::now() < until => {
-                    let limit = until.min(self.renewed + self.settings.lease / 3);
-                    let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
-                    self.answers.extend(answer.ok().flatten().and_then(Result::ok));
-                    if self.must_settle() { self.settle(false).await } else { Ok(()) }
-                }
-                Ok(()) => match self.settle(true).await {
-                    Ok(()) if self.outcome_unknown.is_none() => return Ok(()),
-                    other => other,
-                },
-                other => other,
-            };
-            match step {
+            match self.drain_step(until).await {
                 Err(Stop::Session(error)) if Instant::now() < until => {
                     self.telemetry.database_error();
                     tracing::warn!(error = %error, "the database is away while draining; trying again");
                     tokio::time::sleep(backoff.failed((self.settings.random)())).await;
                 }
                 Err(stop) => return Err(stop),
-                Ok(()) => {}
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
             }
         }
+    }
+
+    /// One step of draining; true = given back.
+    async fn drain_step(&mut self, until: Instant) -> Result<bool, Stop> {
+        if self.outcome_unknown.is_some() {
+            self.settle(false).await?;
+            return Ok(false);
+        }
+        self.collect().await?;
+        if self.slot.in_flight() > 0 && Instant::now() < until {
+            let limit = until.min(self.renewed + self.settings.lease / 3);
+            let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
+            self.answers.extend(answer.ok().flatten().and_then(Result::ok));
+            if self.must_settle() {
+                self.settle(false).await?;
+            }
+            return Ok(false);
+        }
+        if self.slot.in_flight() > 0 {
+            tracing::warn!(
+                consumer = self.consumer.spec.name.as_str(),
+                in_flight = self.slot.in_flight(),
+                "the grace period is over: the slot is given back with events at the sink, which may come twice"
+            );
+        }
+        self.settle(true).await
     }
 }
 

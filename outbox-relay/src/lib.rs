@@ -5,8 +5,10 @@
 //! machine says which event may go now; the payload is validated against the registry ([`Schemas`]); a [`sink`]
 //! delivers it; what it answered is settled in one fenced transaction. A failed event parks its lane and nothing else.
 
+mod appetite;
 mod attempt;
 mod breaker;
+mod chain;
 #[cfg(feature = "cli")]
 pub mod config;
 pub mod consumer;
@@ -22,6 +24,7 @@ mod telemetry;
 mod wakes;
 
 pub use attempt::MissingSchema;
+pub use chain::chain;
 pub use consumer::ConsumerSpec;
 pub use relay::{Relay, RelayBuilder, RelayError, Settings};
 pub use schemas::{Schemas, SchemasError};

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Checks, ClaimRequest, Claimed};
+use outbox_sdk::backend::{Checks, Claim, ClaimRequest, Claimed};
 use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::Consumer;
+use crate::chain::chain;
 use crate::engine::{Engine, Stop};
-use crate::relay::{Settings, chain};
+use crate::relay::{RelayError, Settings};
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
@@ -62,71 +63,124 @@ enum Unsafe {
     RowSecurity,
     #[error("the server is a standby; waiting for the primary")]
     Standby,
+    #[error(
+        "the stall row of lane `{lane}` has a key that this release does not write; upgrade the relay, or restore the row"
+    )]
+    Stall { lane: String },
 }
 
 impl<DB: Backend> Owner<DB> {
     /// Runs until shutdown (or until idle, with `once`); returns how many events were delivered or became dead.
-    pub(crate) async fn run(self) -> u64 {
+    ///
+    /// # Errors
+    /// With `once`, when the consumer cannot be run safely; else it is said in the log and tried again.
+    pub(crate) async fn run(self) -> Result<u64, RelayError> {
         let name = self.consumer.spec.name.as_str();
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let mut backoff = self.backoff();
         let mut session = self.session();
         let mut processed = 0;
+        let mut told = false;
         while !self.shutdown.is_cancelled() {
             let claimed_at = Instant::now();
             let pause = match self.claim(&mut session).await {
-                Ok(Some(claimed)) => {
+                Ok(Claim::Claimed(claimed)) => {
                     backoff.succeeded();
-                    if let Err(problem) = check(&claimed) {
-                        tracing::error!(consumer = name, "not running the consumer: {problem}");
-                        // The claim is left to run out: another relay would find the same.
-                        self.settings.lease
-                    } else {
-                        tracing::info!(consumer = name, epoch = claimed.fence.epoch, "claimed");
-                        // The engine goes on with the connection of the claim; the next claim makes one.
-                        let session = std::mem::replace(&mut session, self.session());
-                        let mut engine = Engine::new(
-                            Arc::clone(&self.consumer),
-                            Arc::clone(&self.settings),
-                            self.tables.clone(),
-                            self.schemas.clone(),
-                            session,
-                            self.slot_number,
-                            &claimed,
-                            claimed_at,
-                        );
-                        let end = self.own(&mut engine).await;
-                        processed += engine.processed;
-                        match end {
-                            End::Released => return processed,
-                            // Leave the slot to who asked for it.
-                            End::Handed => self.settings.lease / 3,
-                            End::Lost => Duration::ZERO,
+                    told = false;
+                    // The engine goes on with the connection of the claim; the next claim makes one.
+                    let session = std::mem::replace(&mut session, self.session());
+                    match self.engine(&claimed, claimed_at, session) {
+                        Ok(mut engine) => {
+                            tracing::info!(consumer = name, epoch = claimed.fence.epoch, "claimed");
+                            let end = self.own(&mut engine).await;
+                            processed += engine.processed;
+                            match end {
+                                End::Released => return Ok(processed),
+                                // Leave the slot to who asked for it.
+                                End::Handed => self.settings.lease / 3,
+                                End::Lost => Duration::ZERO,
+                            }
+                        }
+                        Err(problem) if self.once => {
+                            return Err(RelayError::Unsafe {
+                                consumer: name.to_owned(),
+                                problem: problem.to_string(),
+                            });
+                        }
+                        Err(problem) => {
+                            tracing::error!(consumer = name, "not running the consumer: {problem}");
+                            // The claim is left to run out: another relay would find the same.
+                            self.settings.lease
                         }
                     }
                 }
-                Ok(None) => self.settings.poll_max,
+                Ok(Claim::Taken) => self.settings.poll_max,
+                Ok(other) => {
+                    if !std::mem::replace(&mut told, true) {
+                        let why = match other {
+                            Claim::OtherConfig => {
+                                "a relay that started later has registered another configuration"
+                            }
+                            _ => "it is not registered any more",
+                        };
+                        tracing::warn!(
+                            consumer = name,
+                            "not claiming the consumer: {why}; restart this relay"
+                        );
+                    }
+                    self.settings.poll_max
+                }
                 Err(error) => {
                     let pause = backoff.failed((self.settings.random)());
-                    tracing::warn!(consumer = name, error = chain(&error), retry_in = ?pause, "cannot claim: the database is away");
+                    self.complain(&Stop::Session(error), pause);
                     pause
                 }
             };
             self.sleep(pause).await;
         }
-        processed
+        Ok(processed)
+    }
+
+    /// An engine for a claimed slot, if it can be run safely.
+    fn engine(
+        &self,
+        claimed: &Claimed,
+        claimed_at: Instant,
+        session: Session<DB>,
+    ) -> Result<Engine<DB>, Unsafe> {
+        check(claimed)?;
+        Engine::new(
+            Arc::clone(&self.consumer),
+            Arc::clone(&self.settings),
+            self.tables.clone(),
+            self.schemas.clone(),
+            session,
+            self.slot_number,
+            claimed,
+            claimed_at,
+        )
+        .map_err(|lane| Unsafe::Stall { lane })
+    }
+
+    /// How long to leave the database alone after failures. Never much longer than a poll, so that work resumes soon
+    /// after it is back.
+    fn backoff(&self) -> Backoff {
+        let cap = self.settings.poll_max + Duration::from_secs(1);
+        Backoff::new(Duration::from_millis(100), cap.min(Duration::from_secs(5)))
     }
 
     fn session(&self) -> Session<DB> {
         Session::new(self.pool.clone(), self.settings.deadline)
     }
 
-    async fn claim(&self, session: &mut Session<DB>) -> Result<Option<Claimed>, SessionError> {
+    async fn claim(&self, session: &mut Session<DB>) -> Result<Claim, SessionError> {
         let mut conn = session.connect().await?;
+        let config = self.consumer.spec.stored().to_string();
         let request = ClaimRequest {
             consumer: self.consumer.spec.name.as_str(),
             slot: self.slot_number,
             owner: &self.settings.name,
             lease: self.settings.lease,
+            config: &config,
         };
         let claimed = within(self.settings.deadline, DB::claim(&mut conn, &self.tables, &request)).await?;
         session.keep(conn);
@@ -137,7 +191,7 @@ impl<DB: Backend> Owner<DB> {
     async fn own(&self, engine: &mut Engine<DB>) -> End {
         let name = self.consumer.spec.name.as_str();
         let telemetry = Telemetry::of(name);
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let mut backoff = self.backoff();
         loop {
             let drained = self.shutdown.is_cancelled() || (self.once && engine.is_idle());
             if drained || engine.wanted {
@@ -166,10 +220,7 @@ impl<DB: Backend> Owner<DB> {
                 Err(stop @ (Stop::Session(_) | Stop::Distrust(Distrust::Standby))) => {
                     telemetry.database_error();
                     let pause = backoff.failed((self.settings.random)());
-                    tracing::warn!(
-                        consumer = name, error = chain(&stop), retry_in = ?pause, lease_held = engine.holds_lease(),
-                        "the database is away: nothing new is read, nothing is settled"
-                    );
+                    self.complain(&stop, pause);
                     self.sleep(pause).await;
                     continue;
                 }
@@ -188,6 +239,27 @@ impl<DB: Backend> Owner<DB> {
                 () = self.poke.notified() => engine.poke(),
                 () = self.shutdown.cancelled() => {}
             }
+        }
+    }
+
+    /// Says what keeps the consumer from working: a database that is away comes back, one that refuses needs somebody.
+    fn complain(&self, stop: &Stop, pause: Duration) {
+        let consumer = self.consumer.spec.name.as_str();
+        let error = chain(stop);
+        match stop {
+            Stop::Session(refused) if !refused.is_away::<DB>() => tracing::error!(
+                consumer,
+                error,
+                retry_in = ?pause,
+                "the database refuses a statement: check the rights of the relay's role and that the tables are those of \
+                 this release; nothing is read or settled until then"
+            ),
+            _ => tracing::warn!(
+                consumer,
+                error,
+                retry_in = ?pause,
+                "the database is away: nothing new is read, nothing is settled"
+            ),
         }
     }
 

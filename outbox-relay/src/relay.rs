@@ -1,7 +1,6 @@
 //! The relay: consumers and their sinks, put together and run.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Consumer, MissingSchema};
+use crate::chain::chain;
 use crate::consumer::{ConsumerSpec, Start};
 use crate::owner::Owner;
 use crate::retry::Backoff;
@@ -130,6 +130,14 @@ pub enum RelayError {
     /// The tables are not those that this release knows.
     #[error("the tables do not fit this release")]
     Migrations(#[source] MigrateError),
+    /// A consumer cannot be run safely. [`run`](Relay::run) says so in the log and keeps trying.
+    #[error("consumer `{consumer}` cannot be run: {problem}")]
+    Unsafe {
+        /// The consumer.
+        consumer: String,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// A part of the relay ended by a panic: a defect.
     #[error("a part of the relay panicked; the other parts were stopped. Please report it with the log")]
     Panicked(#[source] tokio::task::JoinError),
@@ -320,7 +328,7 @@ impl<DB: Migratable> Relay<DB> {
         let running = async {
             let mut processed = 0;
             while let Some(ended) = owners.join_next().await {
-                processed += ended.map_err(RelayError::Panicked)?;
+                processed += ended.map_err(RelayError::Panicked)??;
             }
             Ok(processed)
         };
@@ -456,19 +464,4 @@ fn registration(spec: &ConsumerSpec) -> Registration {
         }),
         config: spec.stored().to_string(),
     }
-}
-
-/// An error and what caused it, each said once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            // Writing to a String cannot fail.
-            let _ = write!(text, ": {part}");
-        }
-        cause = error.source();
-    }
-    text
 }

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use outbox_sdk::Backend;
+use outbox_sdk::backend::Fault;
 use sqlx::Pool;
 use tokio::time::timeout;
 
@@ -19,6 +20,24 @@ pub(crate) enum SessionError {
     /// No answer in time.
     #[error("the database did not answer within {0:?}")]
     Deadline(Duration),
+}
+
+impl SessionError {
+    /// Whether waiting may help: the database could not be reached, was busy, or did not answer. After a write its
+    /// outcome is then unknown. Anything else is a refusal, which changed nothing.
+    pub(crate) fn is_away<DB: Backend>(&self) -> bool {
+        match self {
+            Self::Deadline(_) => true,
+            Self::Database(error) => {
+                matches!(DB::fault(error), Fault::Connection | Fault::DatabaseBusy | Fault::Retryable)
+            }
+        }
+    }
+
+    /// Whether the server could not make so large an answer.
+    pub(crate) fn is_too_large<DB: Backend>(&self) -> bool {
+        matches!(self, Self::Database(error) if DB::fault(error) == Fault::TooLarge)
+    }
 }
 
 /// A connection that is made when it is needed.

@@ -10,6 +10,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::branching::{Branches, MAX_BRANCHES};
+
 /// The one dialect of the registry.
 pub(crate) const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -231,6 +233,15 @@ pub enum SchemaProblem {
         /// What it names.
         target: String,
     },
+    /// More alternatives at one place than a validator can try.
+    #[error(
+        "`{pointer}` stands for more than {MAX_BRANCHES} alternatives, counting what it refers to; offer fewer, or tell \
+         them apart by a tag"
+    )]
+    Branches {
+        /// Where the outermost such schema is.
+        pointer: String,
+    },
 }
 
 /// Reads a document and refuses members that are named twice: readers disagree on which of the two counts.
@@ -244,10 +255,16 @@ pub(crate) fn parse(text: &[u8]) -> Result<Value, SchemaProblem> {
 pub(crate) fn problems(document: &Value) -> Vec<SchemaProblem> {
     let Value::Object(root) = document else { return vec![SchemaProblem::NotAnObject] };
     let mut problems = Vec::new();
+    let mut branches = Branches::of(document);
+    let mut too_many = false;
     if !root.contains_key("$schema") {
         problems.push(SchemaProblem::Dialect { pointer: "/$schema".to_owned() });
     }
     for_each_schema(document, "", &mut |pointer, schema| {
+        if !too_many && branches.count_object(schema) > MAX_BRANCHES {
+            too_many = true;
+            problems.push(SchemaProblem::Branches { pointer: pointer.to_owned() });
+        }
         for (keyword, value) in sorted(schema) {
             let pointer = || join(pointer, keyword);
             match keyword.as_str() {
@@ -408,6 +425,15 @@ mod tests {
             let found = problems(&bad);
             assert!(matches!(found.as_slice(), [SchemaProblem::DeadRef { .. }]), "{target}: {found:?}");
         }
+        let next =
+            |n: u8| json!({"anyOf": [{"$ref": format!("#/$defs/{n}")}, {"$ref": format!("#/$defs/{n}")}]});
+        let mut defs = Map::new();
+        for n in 0..20 {
+            defs.insert(n.to_string(), next(n + 1));
+        }
+        defs.insert("20".to_owned(), json!(true));
+        let bomb = document(&json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": defs}));
+        assert!(matches!(problems(&bomb).as_slice(), [SchemaProblem::Branches { .. }]));
         let all = problems(&json!({"$id": "a", "properties": {"b": {"$ref": "x"}, "c": {"$schema": "y"}}}));
         assert_eq!(all.len(), 4, "{all:?}");
     }

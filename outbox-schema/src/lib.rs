@@ -10,6 +10,8 @@
 
 #[cfg(feature = "drift")]
 pub mod bless;
+#[cfg(feature = "registry")]
+mod branching;
 #[cfg(feature = "drift")]
 mod compare;
 #[cfg(feature = "registry")]

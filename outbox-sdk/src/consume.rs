@@ -1,10 +1,12 @@
 //! What a handler is, and what it answers.
 
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
 
 use serde::de::DeserializeOwned;
 use sqlx::Transaction;
+use sqlx::error::DatabaseError;
 
 use crate::backend::Backend;
 use crate::envelope::Envelope;
@@ -68,11 +70,14 @@ impl<'e, T: DeserializeOwned> Received<'e, T> {
 }
 
 /// Why a handler did not do its work. `?` on any error means [`Retry`](Self::Retry).
+#[non_exhaustive]
 pub enum HandlerError {
     /// Try again later, by the consumer's retry policy.
-    Retry(Box<dyn std::error::Error + Send + Sync>),
+    Retry(Box<dyn Error + Send + Sync>),
     /// Never try again: the event becomes a dead letter.
     Reject(String),
+    /// What the handler needs is down: the consumer pauses and no attempt is counted.
+    Unavailable(String),
 }
 
 impl HandlerError {
@@ -87,9 +92,57 @@ impl HandlerError {
     pub fn reject(reason: impl Into<String>) -> Self {
         Self::Reject(reason.into())
     }
+
+    /// What the handler needs is down: the consumer pauses and no attempt is counted. The text is stored with the
+    /// consumer: no payload, no secret.
+    #[must_use]
+    pub fn unavailable(reason: impl Into<String>) -> Self {
+        Self::Unavailable(reason.into())
+    }
+
+    /// What may be stored and logged of it. The text of a database error may quote values; it is replaced by the
+    /// error's code and the names of the constraint and table, also where another error wraps it.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self {
+            Self::Retry(error) => without_values(error.as_ref()),
+            Self::Reject(reason) | Self::Unavailable(reason) => reason.clone(),
+        }
+    }
 }
 
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
+/// The error's text, unless a database's text may be a part of it: an error often prints its source too.
+pub(crate) fn without_values(error: &(dyn Error + 'static)) -> String {
+    let mut chain = std::iter::successors(Some(error), |&error| error.source());
+    match chain.find_map(database_error) {
+        Some(database) => name_only(database),
+        None => error.to_string(),
+    }
+}
+
+fn database_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e dyn DatabaseError> {
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return error.as_database_error();
+    }
+    // Its source; in the chain of an error that hands on another one as if it were itself.
+    error.downcast_ref::<Box<dyn DatabaseError>>().map(AsRef::as_ref)
+}
+
+fn name_only(error: &dyn DatabaseError) -> String {
+    let mut text = "database error".to_owned();
+    let code = error.code();
+    let names = [(" ", code.as_deref()), (", constraint ", error.constraint()), (", table ", error.table())];
+    for (label, name) in names {
+        if let Some(name) = name {
+            text.push_str(label);
+            text.push_str(name);
+        }
+    }
+    text.push_str("; look up the code, or the database's own log for its text");
+    text
+}
+
+impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::Retry(Box::new(error))
     }
@@ -97,15 +150,112 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
 
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Retry(error) => write!(f, "retry: {error}"),
-            Self::Reject(reason) => write!(f, "rejected: {reason}"),
-        }
+        let kind = match self {
+            Self::Retry(_) => "retry",
+            Self::Reject(_) => "rejected",
+            Self::Unavailable(_) => "unavailable",
+        };
+        write!(f, "{kind}: {}", self.reason())
     }
 }
 
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use sqlx::error::ErrorKind;
+
+    use super::*;
+
+    /// As from a driver.
+    #[derive(Debug)]
+    struct Violation;
+
+    impl fmt::Display for Violation {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.message())
+        }
+    }
+
+    impl Error for Violation {}
+
+    impl DatabaseError for Violation {
+        fn message(&self) -> &str {
+            "Key (email)=(ada@example.org) already exists"
+        }
+
+        fn code(&self) -> Option<Cow<'_, str>> {
+            Some("23505".into())
+        }
+
+        fn constraint(&self) -> Option<&str> {
+            Some("customer_email_key")
+        }
+
+        fn table(&self) -> Option<&str> {
+            Some("customer")
+        }
+
+        fn kind(&self) -> ErrorKind {
+            ErrorKind::UniqueViolation
+        }
+
+        fn as_error(&self) -> &(dyn Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn as_error_mut(&mut self) -> &mut (dyn Error + Send + Sync + 'static) {
+            self
+        }
+
+        fn into_error(self: Box<Self>) -> Box<dyn Error + Send + Sync + 'static> {
+            self
+        }
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    enum Wrapped {
+        #[error("cannot store the customer: {0}")]
+        Quoted(#[source] sqlx::Error),
+        #[error(transparent)]
+        Transparent(sqlx::Error),
+    }
+
+    #[test]
+    fn a_database_error_is_told_without_its_values() {
+        let error = || sqlx::Error::Database(Box::new(Violation));
+        for error in [
+            HandlerError::from(error()),
+            HandlerError::from(Wrapped::Quoted(error())),
+            HandlerError::from(Wrapped::Transparent(error())),
+        ] {
+            for text in [error.reason(), error.to_string(), format!("{error:?}")] {
+                assert!(!text.contains("ada@example.org"), "{text}");
+                let told = "database error 23505, constraint customer_email_key, table customer; ";
+                assert!(text.contains(told), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_reasons_are_told_as_they_are() {
+        for (error, reason, text) in [
+            (HandlerError::retry("not yet"), "not yet", "retry: not yet"),
+            (HandlerError::reject("never"), "never", "rejected: never"),
+            (HandlerError::unavailable("no mail server"), "no mail server", "unavailable: no mail server"),
+            (
+                HandlerError::from(sqlx::Error::PoolClosed),
+                &sqlx::Error::PoolClosed.to_string(),
+                &format!("retry: {}", sqlx::Error::PoolClosed),
+            ),
+        ] {
+            assert_eq!((error.reason().as_str(), error.to_string().as_str()), (reason, text));
+        }
     }
 }

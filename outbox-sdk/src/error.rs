@@ -15,7 +15,7 @@ pub enum PublishError {
          with `outbox.begin(&pool)` and publish on it"
     )]
     NotInTransaction,
-    /// The payload breaks a limit.
+    /// The event breaks a limit.
     #[error(transparent)]
     Limit(#[from] LimitError),
     /// The event cannot be written as JSON.
@@ -84,7 +84,7 @@ impl PublishError {
             Fault::TransactionFailed => Self::TransactionFailed(error),
             Fault::Refused => Self::Refused(error),
             Fault::Connection => Self::Connection(error),
-            Fault::Other => Self::Database(error),
+            Fault::TooLarge | Fault::Other => Self::Database(error),
         }
     }
 

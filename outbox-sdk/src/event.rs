@@ -46,7 +46,7 @@ pub trait OutboxEvent: Serialize + JsonSchema {
     /// The major version of the payload's schema, from 1. Additive changes keep it, breaking ones take the next.
     const SCHEMA_VERSION: u32;
 
-    /// What kind of thing the event is about, such as `customer`.
+    /// What kind of thing the event is about, such as `customer`: at most 255 bytes, no control characters.
     const AGGREGATE_TYPE: &'static str;
 
     /// Which thing the event is about. Events of one aggregate are delivered in the order of their commits.
@@ -86,7 +86,7 @@ pub trait OutboxEvent: Serialize + JsonSchema {
             then would silently lose the order of the events"
 )]
 pub trait ToAggregateId {
-    /// The id as text, such as `8c0f9f0e-6a5e-4a64-9c0c-0a3f4a1d7b11` or `4711`.
+    /// The id as text, such as `8c0f9f0e-6a5e-4a64-9c0c-0a3f4a1d7b11` or `4711`: 1 to 255 bytes, no NUL.
     fn to_aggregate_id(&self) -> String;
 }
 

@@ -2,31 +2,21 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 
 use sqlx::Pool;
 
 use crate::backend::Backend;
 use crate::tables::Tables;
 
-/// The least time between two notifications of one process. A commit that comes sooner finds a relay that is awake.
-const NOTIFY_INTERVAL: Duration = Duration::from_millis(5);
-
-/// Wakes a relay after a commit. A hint that gets lost costs one poll interval, never an event.
+/// Wakes a relay after a commit. A hint that gets lost costs one poll interval, never an event, and the commit never waits
+/// for it.
 ///
-/// Give it to [`Outbox::with_hint`](crate::Outbox::with_hint). Clones share what they know of the last notification:
-/// make one per process.
+/// Give it to [`Outbox::with_hint`](crate::Outbox::with_hint).
 #[derive(Clone)]
 pub struct Hint {
-    wake: Arc<dyn Wake>,
-}
-
-type Woken<'w> = Pin<Box<dyn Future<Output = ()> + Send + 'w>>;
-
-trait Wake: Send + Sync {
-    fn wake(&self) -> Woken<'_>;
+    poke: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl Hint {
@@ -34,21 +24,46 @@ impl Hint {
     /// itself (`Relay::hint`).
     #[must_use]
     pub fn poke(poke: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { wake: Arc::new(Poke(poke)) }
+        Self { poke: Arc::new(poke) }
     }
 
-    /// A hint to relays in other processes that listen: a `NOTIFY` on another connection of `pool`, outside the
-    /// business transaction (inside it would serialise every commit of the server), at most one in 5 ms. When no
-    /// connection is free at once, or the database has no notifications (SQLite), nothing is sent.
-    #[must_use]
-    pub fn notify<DB: Backend>(pool: Pool<DB>, tables: &Tables) -> Self {
-        let began = Instant::now();
-        Self { wake: Arc::new(Notify { pool, tables: tables.clone(), began, next_at: AtomicU64::new(0) }) }
+    /// A hint to relays in other processes that listen, and the future that sends it: spawn it once per process. It ends
+    /// when the last clone of the hint is dropped.
+    ///
+    /// It sends a `NOTIFY` on a connection of `pool`, outside the business transaction (inside it would serialise every
+    /// commit of the server), at most one in 5 ms. Without a free connection, or on a database that has no notifications
+    /// (SQLite), nothing is sent.
+    ///
+    /// ```no_run
+    /// # use outbox_sdk::{Hint, Outbox, Tables};
+    /// # async fn start(pool: sqlx::PgPool) {
+    /// let (hint, notifier) = Hint::notify(pool, &Tables::default());
+    /// tokio::spawn(notifier);
+    /// let outbox = Outbox::new().with_hint(hint);
+    /// # }
+    /// ```
+    #[must_use = "the future sends the notifications: spawn it"]
+    pub fn notify<DB: Backend>(
+        pool: Pool<DB>,
+        tables: &Tables,
+    ) -> (Self, impl Future<Output = ()> + Send + use<DB>) {
+        let bell = Arc::new(Bell::default());
+        let rope = Rope(Arc::clone(&bell));
+        let tables = tables.clone();
+        let notifier = async move {
+            while (Rung { bell: &bell }).await {
+                // The relay polls: a notification that fails is only late.
+                if let Some(mut conn) = pool.try_acquire() {
+                    let _ = DB::notify(&mut conn, &tables).await;
+                }
+            }
+        };
+        (Self::poke(move || rope.0.ring(false)), notifier)
     }
 
     /// Says that something was committed.
-    pub async fn send(&self) {
-        self.wake.wake().await;
+    pub fn send(&self) {
+        (self.poke)();
     }
 }
 
@@ -58,44 +73,71 @@ impl fmt::Debug for Hint {
     }
 }
 
-struct Poke<F>(F);
+/// One bit and who waits for it: however often it is rung before somebody looks, it is heard once.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Ring>,
+}
 
-impl<F: Fn() + Send + Sync> Wake for Poke<F> {
-    fn wake(&self) -> Woken<'_> {
-        (self.0)();
-        Box::pin(std::future::ready(()))
+#[derive(Default)]
+struct Ring {
+    rung: bool,
+    closed: bool,
+    waker: Option<Waker>,
+}
+
+impl Bell {
+    fn ring(&self, closed: bool) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.rung = true;
+        state.closed |= closed;
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
     }
 }
 
-struct Notify<DB: Backend> {
-    pool: Pool<DB>,
-    tables: Tables,
-    began: Instant,
-    /// When the next one may be sent, in microseconds since `began`.
-    next_at: AtomicU64,
-}
+/// The last hint is gone: nobody will ring any more.
+struct Rope(Arc<Bell>);
 
-impl<DB: Backend> Notify<DB> {
-    /// Whether this call is the one that sends.
-    fn is_due(&self) -> bool {
-        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let now = micros(self.began.elapsed());
-        let next_at = self.next_at.load(Ordering::Relaxed);
-        let then = now.saturating_add(micros(NOTIFY_INTERVAL));
-        now >= next_at
-            && self.next_at.compare_exchange(next_at, then, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+impl Drop for Rope {
+    fn drop(&mut self) {
+        self.0.ring(true);
     }
 }
 
-impl<DB: Backend> Wake for Notify<DB> {
-    fn wake(&self) -> Woken<'_> {
-        Box::pin(async {
-            if self.is_due()
-                && let Some(mut conn) = self.pool.try_acquire()
-            {
-                // The relay polls: a notification that fails is only late.
-                let _ = DB::notify(&mut conn, &self.tables).await;
-            }
-        })
+/// Waits for the bell; false = nobody will ring any more.
+struct Rung<'b> {
+    bell: &'b Bell,
+}
+
+impl Future for Rung<'_> {
+    type Output = bool;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
+        let mut state = self.bell.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.rung) {
+            return Poll::Ready(!state.closed);
+        }
+        state.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn rings_before_a_look_are_heard_once_and_the_last_rope_ends_it() {
+        let bell = Arc::new(Bell::default());
+        let rope = Rope(Arc::clone(&bell));
+        rope.0.ring(false);
+        rope.0.ring(false);
+        assert!(Rung { bell: &bell }.await);
+        let (heard, ()) = tokio::join!(Rung { bell: &bell }, async { rope.0.ring(false) });
+        assert!(heard);
+        drop(rope);
+        assert!(!Rung { bell: &bell }.await);
     }
 }

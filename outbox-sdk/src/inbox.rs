@@ -1,9 +1,9 @@
 //! The inbox: the note that an event was processed and the effect of processing it commit together.
 
-use sqlx::Pool;
+use sqlx::{Pool, Transaction};
 
 use crate::backend::{Backend, Fault};
-use crate::consume::{Handler, HandlerError};
+use crate::consume::{Handler, HandlerError, without_values};
 use crate::envelope::Envelope;
 use crate::tables::Tables;
 
@@ -57,14 +57,38 @@ impl<DB: Backend> Inbox<DB> {
     /// Calls the handler unless the event was processed before; both in one transaction.
     ///
     /// # Errors
-    /// What the handler answers, after its work was rolled back. A database error is a retry. A handler that swallows
-    /// a database error does not count as done: its transaction cannot be committed, and that is a retry.
+    /// As [`begin`](Self::begin), then as [`handle_in`](Self::handle_in).
     pub async fn handle<H: Handler<DB>>(
         &self,
         handler: &H,
         event: &Envelope,
     ) -> Result<Effect, HandlerError> {
-        let mut tx = DB::begin_write(&self.pool).await.map_err(Self::database)?;
+        let tx = self.begin().await?;
+        self.handle_in(tx, handler, event).await
+    }
+
+    /// The first half of [`handle`](Self::handle), for a caller that bounds how long it waits for the database: a pool
+    /// tries to connect until its acquire timeout, 30 s by default. Nothing has been tried when it is dropped.
+    ///
+    /// # Errors
+    /// [`HandlerError::Unavailable`], whatever the reason: it has nothing to do with the event.
+    pub async fn begin(&self) -> Result<Transaction<'static, DB>, HandlerError> {
+        DB::begin_write(&self.pool).await.map_err(|error| Self::away(&error))
+    }
+
+    /// The second half of [`handle`](Self::handle), in the transaction of [`begin`](Self::begin).
+    ///
+    /// # Errors
+    /// What the handler answers, after its work was rolled back. When the database is away or busy before or after the
+    /// handler's work, that is [`HandlerError::Unavailable`]; when a commit's connection is lost, its outcome is
+    /// unknown, and the inbox row decides when the event comes again. Any other database error is a retry. A handler
+    /// that swallows a database error does not count as done: its transaction cannot be committed, and that is a retry.
+    pub async fn handle_in<H: Handler<DB>>(
+        &self,
+        mut tx: Transaction<'_, DB>,
+        handler: &H,
+        event: &Envelope,
+    ) -> Result<Effect, HandlerError> {
         let first = DB::inbox_insert(&mut tx, &self.tables, &self.consumer, event.event_id)
             .await
             .map_err(Self::database)?;
@@ -87,7 +111,19 @@ impl<DB: Backend> Inbox<DB> {
             Fault::TransactionFailed => HandlerError::retry(
                 "a statement of the handler failed and the handler went on; return its error instead",
             ),
+            Fault::Connection | Fault::DatabaseBusy => Self::away(&error),
             _ => HandlerError::from(error),
         }
+    }
+
+    fn away(error: &sqlx::Error) -> HandlerError {
+        if DB::fault(error) == Fault::DatabaseBusy {
+            return HandlerError::unavailable(
+                "the consumer's database is busy: another connection is writing; keep its transactions short, or raise \
+                 the busy timeout",
+            );
+        }
+        let reason = without_values(error);
+        HandlerError::unavailable(format!("the consumer's database is away ({reason}); bring it back"))
     }
 }

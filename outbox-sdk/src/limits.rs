@@ -1,4 +1,4 @@
-//! What a payload may be. One check for every way to publish, so that a row that some reader could not take is never
+//! What an event may be. One check for every way to publish, so that a row that some reader could not take is never
 //! written.
 
 /// Limits on a payload's text, checked at publish.
@@ -19,6 +19,10 @@ pub struct Limits {
 /// The largest exponent of a number. PostgreSQL stores `1e131071` in 8 bytes and prints 131,072 digits: a payload of
 /// such numbers would be thousands of times larger for its readers than for its writer.
 const MAX_EXPONENT: u32 = 400;
+
+/// The longest aggregate type and the longest aggregate id, in bytes; the tables refuse longer ones too. Both make up a
+/// lane's key, escaped as JSON, and the key must fit into an index entry.
+const MAX_AGGREGATE_BYTES: usize = 255;
 
 impl Default for Limits {
     /// 1 MiB and 100 levels.
@@ -79,6 +83,25 @@ impl Limits {
     }
 }
 
+/// Checks what says which aggregate an event is about.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub(crate) fn check_aggregate(aggregate_type: &str, aggregate_id: Option<&str>) -> Result<(), LimitError> {
+    if aggregate_type.len() > MAX_AGGREGATE_BYTES {
+        return Err(LimitError::AggregateType { bytes: aggregate_type.len() });
+    }
+    if aggregate_type.bytes().any(|byte| byte.is_ascii_control()) {
+        return Err(LimitError::AggregateTypeControl);
+    }
+    match aggregate_id {
+        Some("") => Err(LimitError::AggregateIdEmpty),
+        Some(id) if id.len() > MAX_AGGREGATE_BYTES => Err(LimitError::AggregateId { bytes: id.len() }),
+        Some(id) if id.contains('\0') => Err(LimitError::AggregateIdNul),
+        _ => Ok(()),
+    }
+}
+
 /// Walks a JSON string from behind its opening quote to behind its closing one.
 fn check_string(bytes: &[u8], mut at: usize) -> Result<usize, LimitError> {
     // Whether a `\uD8xx`..`\uDBxx` waits for its second half.
@@ -123,7 +146,7 @@ fn check_exponent(bytes: &[u8], at: usize) -> Result<(), LimitError> {
     if exponent > MAX_EXPONENT { Err(LimitError::NumberTooLarge { limit: MAX_EXPONENT }) } else { Ok(()) }
 }
 
-/// A payload that breaks a limit. Never holds a part of the payload.
+/// An event that breaks a limit. Never holds a part of the event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimitError {
@@ -163,6 +186,38 @@ pub enum LimitError {
         /// The largest exponent.
         limit: u32,
     },
+    /// The aggregate type is too long.
+    #[error(
+        "the aggregate type has {bytes} bytes, more than the limit of 255; give the kind of aggregate a short name, such \
+         as `customer`"
+    )]
+    AggregateType {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+    /// The aggregate type holds a control character.
+    #[error(
+        "the aggregate type holds a control character, which would do harm in logs and messages; give the kind of \
+         aggregate a plain name, such as `customer`"
+    )]
+    AggregateTypeControl,
+    /// The aggregate id is too long.
+    #[error(
+        "the aggregate id has {bytes} bytes, more than the limit of 255; use a shorter key of the aggregate, or a hash \
+         of the long one"
+    )]
+    AggregateId {
+        /// Its size in bytes.
+        bytes: usize,
+    },
+    /// The aggregate id is the empty string.
+    #[error("an empty aggregate id is no id; leave it out or give the real one")]
+    AggregateIdEmpty,
+    /// The aggregate id holds the character U+0000.
+    #[error(
+        "the aggregate id holds a NUL character (U+0000), which PostgreSQL does not store; give the real id"
+    )]
+    AggregateIdNul,
 }
 
 #[cfg(test)]
@@ -218,6 +273,27 @@ mod tests {
         assert_eq!(check(&deep), Ok(()));
         let deeper = format!("{{\"a\":{}1{}}}", "[".repeat(100), "]".repeat(100));
         assert_eq!(check(&deeper), Err(LimitError::TooDeep { limit: 100 }));
+    }
+
+    #[test]
+    fn an_aggregate_fits_into_the_key_of_its_lane() {
+        let (longest, too_long) = ("\u{e9}".repeat(127) + "x", "\u{e9}".repeat(128));
+        let control: String = (1..=31_u8).chain([127]).map(char::from).collect();
+        for (kind, id, answer) in [
+            ("customer", None, Ok(())),
+            ("", Some("7"), Ok(())),
+            (longest.as_str(), Some(longest.as_str()), Ok(())),
+            ("customer", Some(control.as_str()), Ok(())),
+            (&too_long, Some("7"), Err(LimitError::AggregateType { bytes: 256 })),
+            ("cust\nomer", None, Err(LimitError::AggregateTypeControl)),
+            ("cust\0omer", None, Err(LimitError::AggregateTypeControl)),
+            ("cust\u{7f}omer", None, Err(LimitError::AggregateTypeControl)),
+            ("customer", Some(&too_long), Err(LimitError::AggregateId { bytes: 256 })),
+            ("customer", Some(""), Err(LimitError::AggregateIdEmpty)),
+            ("customer", Some("a\0"), Err(LimitError::AggregateIdNul)),
+        ] {
+            assert_eq!(check_aggregate(kind, id), answer, "{kind:?} {id:?}");
+        }
     }
 
     #[test]

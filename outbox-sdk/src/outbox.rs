@@ -12,7 +12,7 @@ use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::error::PublishError;
 use crate::event::OutboxEvent;
 use crate::hint::Hint;
-use crate::limits::Limits;
+use crate::limits::{Limits, check_aggregate};
 use crate::tables::Tables;
 
 /// Writes events into the outbox, inside the caller's own transaction.
@@ -123,7 +123,7 @@ impl Outbox {
         DB::ensure_usable(&mut tx).await.map_err(PublishError::from_database::<DB>)?;
         tx.commit().await.map_err(PublishError::from_database::<DB>)?;
         if let Some(hint) = &self.hint {
-            hint.send().await;
+            hint.send();
         }
         Ok(())
     }
@@ -204,8 +204,10 @@ impl Outbox {
     fn envelope<E: OutboxEvent>(&self, event: &E) -> Result<NewEnvelope, PublishError> {
         let payload = serde_json::to_string(event).map_err(PublishError::Serialize)?;
         self.limits.check(&payload)?;
+        let aggregate_id = event.aggregate_id();
+        check_aggregate(E::AGGREGATE_TYPE, aggregate_id.as_deref())?;
         let mut envelope = NewEnvelope::new(E::EVENT_TYPE, E::SCHEMA_VERSION, E::AGGREGATE_TYPE, payload);
-        envelope.aggregate_id = event.aggregate_id();
+        envelope.aggregate_id = aggregate_id;
         envelope.tenant_id = event.tenant_id();
         Ok(self.in_context(envelope))
     }
@@ -215,6 +217,7 @@ impl Outbox {
         if event.schema_version == 0 || i32::try_from(event.schema_version).is_err() {
             return Err(PublishError::SchemaVersion(event.schema_version));
         }
+        check_aggregate(&event.aggregate_type, event.aggregate_id.as_deref())?;
         self.limits.check(&event.payload)?;
         serde_json::from_str::<IgnoredAny>(&event.payload)
             .map_err(|error| PublishError::NotJson { line: error.line(), column: error.column() })?;
@@ -282,7 +285,7 @@ impl JsonEvent {
         }
     }
 
-    /// Which aggregate it is about; without one the event has no order.
+    /// Which aggregate it is about, in 1 to 255 bytes; without one the event has no order.
     #[must_use]
     pub fn aggregate_id(mut self, id: impl Into<String>) -> Self {
         self.aggregate_id = Some(id.into());

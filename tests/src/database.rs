@@ -41,6 +41,9 @@ pub trait TestDb: Sized {
     /// Has the database give up the transaction that is open on the connection.
     fn doom(conn: &mut <Self::Db as sqlx::Database>::Connection) -> impl Future<Output = ()> + Send;
 
+    /// Whether two writers can be in a transaction at once.
+    const CONCURRENT_WRITERS: bool;
+
     /// How the database prints a payload that was given as `{"a": 1.10, "b": 1e2}`.
     const NUMBERS: &str;
 
@@ -87,6 +90,7 @@ impl TestDb for SqliteTestDb {
         Self::execute(conn, "ROLLBACK").await.unwrap();
     }
 
+    const CONCURRENT_WRITERS: bool = false;
     const NUMBERS: &str = r#"{"a": 1.10, "b": 1e2}"#;
     const BYTES: &str = "x'0123'";
     const HOUR: &str = "3600000000";
@@ -127,6 +131,7 @@ impl TestDb for PgTestDb {
         Self::execute(conn, "SELECT 1 / 0").await.unwrap_err();
     }
 
+    const CONCURRENT_WRITERS: bool = true;
     const NUMBERS: &str = r#"{"a": 1.10, "b": 100}"#;
     const BYTES: &str = r"'\x0123'";
     const HOUR: &str = "interval '1 hour'";

@@ -1,13 +1,23 @@
 //! Handlers in the relay's own process, behind the inbox.
 
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use outbox_sdk::{Backend, Handler, HandlerError, Inbox};
+use outbox_sdk::{Backend, Effect, Envelope, Handler, HandlerError, Inbox};
+use tokio::time::timeout;
 
 use super::{Delivery, Outcome, Sink};
 
+/// How long a delivery waits for a connection. A pool goes on connecting to a database that is away for longer than a
+/// delivery may take, and a delivery that runs into its time limit counts as an attempt.
+const BEGIN: Duration = Duration::from_secs(10);
+
 /// Calls a [`Handler`]: the inbox row and the handler's effect commit in one transaction of the consumer's database, so
 /// that the effect happens once however often the event is delivered.
+///
+/// While the database gives no transaction, the consumer pauses and no attempt is counted. Within 10 s that is certain;
+/// so give the consumer a longer time limit.
 #[derive(Debug)]
 pub struct HandlerSink<DB: Backend, H> {
     inbox: Inbox<DB>,
@@ -20,17 +30,59 @@ impl<DB: Backend, H: Handler<DB>> HandlerSink<DB, H> {
     pub fn new(inbox: Inbox<DB>, handler: H) -> Self {
         Self { inbox, handler }
     }
+
+    async fn handle(&self, event: &Envelope) -> Result<Effect, HandlerError> {
+        let Ok(tx) = timeout(BEGIN, self.inbox.begin()).await else {
+            return Err(HandlerError::unavailable(format!(
+                "the consumer's database gave no connection within {} s; bring it back, or give its pool more connections",
+                BEGIN.as_secs()
+            )));
+        };
+        self.inbox.handle_in(tx?, &self.handler, event).await
+    }
 }
 
 impl<DB: Backend, H: Handler<DB>> Sink for HandlerSink<DB, H> {
     fn deliver<'a>(&'a self, delivery: Delivery<'a>) -> BoxFuture<'a, Outcome> {
         async move {
-            match self.inbox.handle(&self.handler, delivery.envelope).await {
-                Ok(_) => Outcome::Delivered,
-                Err(HandlerError::Retry(error)) => Outcome::Retry { error: error.to_string(), after: None },
-                Err(HandlerError::Reject(error)) => Outcome::Reject { error },
+            let Err(failure) = self.handle(delivery.envelope).await else {
+                return Outcome::Delivered;
+            };
+            let error = failure.reason();
+            match failure {
+                HandlerError::Reject(_) => Outcome::Reject { error },
+                HandlerError::Unavailable(_) => Outcome::Unavailable { error, after: None },
+                // A retry; and what a later release may add.
+                _ => Outcome::Retry { error, after: None },
             }
         }
         .boxed()
+    }
+}
+
+#[cfg(all(test, feature = "postgres"))]
+mod tests {
+    use sqlx::postgres::{PgConnectOptions, PgPool};
+    use sqlx::{Postgres, Transaction};
+
+    use super::*;
+
+    struct Never;
+
+    impl Handler<Postgres> for Never {
+        async fn handle(&self, _: &Envelope, _: &mut Transaction<'_, Postgres>) -> Result<(), HandlerError> {
+            Err(HandlerError::reject("it was called"))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_database_that_refuses_connections_is_unavailable_before_the_pool_gives_up() {
+        // Port 1 of this machine: nobody listens.
+        let pool = PgPool::connect_lazy_with(PgConnectOptions::new().host("127.0.0.1").port(1));
+        let sink = HandlerSink::new(Inbox::new(pool, "crm"), Never);
+        let envelope = Envelope::example("customer.updated", 1, "{}");
+        let outcome = sink.deliver(Delivery { envelope: &envelope, attempt: 1, replay: false }).await;
+        let Outcome::Unavailable { error, after: None } = outcome else { panic!("{outcome:?}") };
+        assert!(error.contains("within 10 s"), "{error}");
     }
 }

@@ -41,7 +41,11 @@ pub(crate) struct Slot {
     stored: Progress,
     void: Progress,
     lanes: HashMap<Lane, LaneState>,
+    /// Lanes that may send, first come first served; those that come back from waiting are listed apart, and both take
+    /// turns, so that lanes which fail again and again hold up nobody else.
     ready: VecDeque<Lane>,
+    resumed_ready: VecDeque<Lane>,
+    resumed_turn: bool,
     resumable: VecDeque<Lane>,
     pending: Pending,
     /// Lanes that were parked since the owner last asked, and when they are likely to be due.
@@ -129,7 +133,10 @@ pub(crate) struct Accepted {
 
 impl Slot {
     /// The slot as it was claimed: nothing is in memory, every stalled lane must be read.
-    pub(crate) fn claimed(claimed: &Claimed, now: Instant) -> Self {
+    ///
+    /// # Errors
+    /// The key of a stall row that this release does not understand: its events would never come.
+    pub(crate) fn claimed(claimed: &Claimed, now: Instant) -> Result<Self, String> {
         let mut gaps = Gaps::default();
         for (from, until) in claimed.settled.holes() {
             gaps.open(from, until);
@@ -143,6 +150,8 @@ impl Slot {
             void: claimed.void.clone(),
             lanes: HashMap::new(),
             ready: VecDeque::new(),
+            resumed_ready: VecDeque::new(),
+            resumed_turn: false,
             resumable: VecDeque::new(),
             pending: Pending::default(),
             parked: Vec::new(),
@@ -151,13 +160,13 @@ impl Slot {
             in_flight: 0,
         };
         for row in &claimed.stalls {
-            let Some(lane) = Lane::parse(&row.lane) else { continue };
+            let lane = Lane::parse(&row.lane).ok_or_else(|| row.lane.clone())?;
             if !row.blocked {
                 slot.parked.push((lane.clone(), row.due_in));
             }
             slot.lanes.entry(lane).or_default().stall = Some(Stalled::stored(row, now));
         }
-        slot
+        Ok(slot)
     }
 
     // --- read ------------------------------------------------------------------------------------------------------
@@ -213,11 +222,12 @@ impl Slot {
         if !batch.primary {
             return Err(Distrust::Standby);
         }
-        if let Some((id, event_id)) = self.anchor
-            && batch.anchor != Some(event_id)
-            && !self.stored.contains(id)
-        {
-            return Err(Distrust::AnchorGone);
+        if let Some((id, event_id)) = self.anchor {
+            // Retention may delete a settled event. Another event in its place has its id a second time.
+            let gone = batch.anchor.map_or(!self.stored.contains(id), |found| found != event_id);
+            if gone {
+                return Err(Distrust::AnchorGone);
+            }
         }
         let mut accepted = Accepted::default();
         let last = batch.events.last().map_or(self.hwm, |event| event.envelope.id);
@@ -361,7 +371,8 @@ impl Slot {
         }
         if state.may_send() && !state.listed_ready {
             state.listed_ready = true;
-            self.ready.push_back(lane.clone());
+            let list = if state.stall.is_some() { &mut self.resumed_ready } else { &mut self.ready };
+            list.push_back(lane.clone());
         }
         if state.may_resume() && !state.listed_resumable {
             state.listed_resumable = true;

@@ -12,7 +12,7 @@ use super::{Send, Slot, Verdict};
 impl Slot {
     /// The next event that may go, first come first served among the lanes.
     pub(crate) fn next_send(&mut self) -> Option<Send> {
-        while let Some(lane) = self.ready.pop_front() {
+        while let Some(lane) = self.next_ready() {
             let Some(state) = self.lanes.get_mut(&lane) else { continue };
             state.listed_ready = false;
             if !state.may_send() {
@@ -28,9 +28,23 @@ impl Slot {
         None
     }
 
+    fn next_ready(&mut self) -> Option<Lane> {
+        self.resumed_turn = !self.resumed_turn;
+        if self.resumed_turn {
+            self.resumed_ready.pop_front().or_else(|| self.ready.pop_front())
+        } else {
+            self.ready.pop_front().or_else(|| self.resumed_ready.pop_front())
+        }
+    }
+
     /// Whether something may go now.
     pub(crate) fn may_send(&self) -> bool {
-        !self.ready.is_empty()
+        !self.ready.is_empty() || !self.resumed_ready.is_empty()
+    }
+
+    /// How many lanes that come back from waiting may send now.
+    pub(crate) fn resumed_ready(&self) -> usize {
+        self.resumed_ready.len()
     }
 
     /// Whether a failure of what is in flight on `lane` needs to know which later events of the lane have gone: only
@@ -69,7 +83,6 @@ impl Slot {
             Verdict::Delivered => self.pass(lane, id),
             Verdict::Dead { letter, block } => {
                 self.pending.dead.push(letter);
-                self.pending.urgent = true;
                 if block {
                     let stall = self.stall(lane, id, overtaken);
                     self.write_stall(&stall, |state, row| {
@@ -82,7 +95,6 @@ impl Slot {
                 }
             }
             Verdict::Park { attempts, delay, error, schema_missing_since } => {
-                self.pending.urgent = true;
                 let stalled = self.stall(lane, id, overtaken);
                 self.parked.push((stalled.clone(), delay));
                 self.write_stall(&stalled, |state, row| {

@@ -55,9 +55,15 @@ CREATE TABLE {schema}.event (
     occurred_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_at timestamptz NOT NULL DEFAULT now(),
     created_by text NOT NULL DEFAULT current_user,
-    -- Both become header values on their way.
-    CONSTRAINT event_type_check CHECK (event_type <> '' AND event_type COLLATE "C" !~ '[\x01-\x1f\x7f]'),
-    CONSTRAINT event_aggregate_type_check CHECK (aggregate_type COLLATE "C" !~ '[\x01-\x1f\x7f]')
+    -- Both go into logs and into messages of other systems, where a control character would do harm.
+    CONSTRAINT event_type_check CHECK (
+        event_type <> '' AND octet_length(event_type) <= 200 AND event_type COLLATE "C" !~ '[\x01-\x1f\x7f]'
+    ),
+    -- A lane's key holds both, escaped, and must fit into the index of the stalls.
+    CONSTRAINT event_aggregate_type_check CHECK (
+        octet_length(aggregate_type) <= 255 AND aggregate_type COLLATE "C" !~ '[\x01-\x1f\x7f]'
+    ),
+    CONSTRAINT event_aggregate_id_check CHECK (octet_length(aggregate_id) <= 255)
 );
 REVOKE ALL ON SEQUENCE {schema}.event_id_seq FROM PUBLIC;
 

@@ -7,8 +7,8 @@
 -- There is no created_by: SQLite knows no users. Needs SQLite 3.43 or newer, as does every program that writes here.
 
 -- Written by services, never changed on the way to a consumer. AUTOINCREMENT: an id is never used twice, also after
--- the newest row was deleted. payload is kept as it was given, byte for byte. event_type and aggregate_type become
--- header values on their way, so they hold no control characters.
+-- the newest row was deleted. payload is kept as it was given, byte for byte. event_type and aggregate_type go into
+-- logs and into messages of other systems, so they hold no control characters. Lengths are those of PostgreSQL.
 CREATE TABLE outbox_event (
     id              INTEGER PRIMARY KEY AUTOINCREMENT,
     event_id        TEXT    NOT NULL
@@ -21,13 +21,14 @@ CREATE TABLE outbox_event (
                                    OR tenant_id GLOB '????????-????-????-????-????????????'
                                    AND length(unhex(tenant_id, '-')) IS 16 AND tenant_id = lower(tenant_id)),
     event_type      TEXT    NOT NULL
-                            CHECK (event_type <> '' AND instr(event_type, char(0)) = 0
+                            CHECK (event_type <> '' AND octet_length(event_type) <= 200
+                                   AND instr(event_type, char(0)) = 0
                                    AND event_type NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'),
     schema_version  INTEGER NOT NULL DEFAULT 1 CHECK (schema_version BETWEEN 1 AND 2147483647),
     aggregate_type  TEXT    NOT NULL
-                            CHECK (instr(aggregate_type, char(0)) = 0
+                            CHECK (octet_length(aggregate_type) <= 255 AND instr(aggregate_type, char(0)) = 0
                                    AND aggregate_type NOT GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'),
-    aggregate_id    TEXT,
+    aggregate_id    TEXT    CHECK (octet_length(aggregate_id) <= 255),
     audit_log_id    INTEGER,
     correlation_id  TEXT    CHECK (correlation_id IS NULL
                                    OR correlation_id GLOB '????????-????-????-????-????????????'
@@ -53,6 +54,14 @@ CREATE TABLE outbox_event (
     occurred_at     INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
     created_at      INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 ) STRICT;
+
+-- Readers are past the ids that were handed out, so that an event which takes such an id would never be delivered. seq
+-- is the last one before the statement: AUTOINCREMENT writes it when the statement ends.
+CREATE TRIGGER outbox_event_id_trigger AFTER INSERT ON outbox_event
+WHEN NEW.id <= ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'outbox_event'), 0)
+BEGIN
+    SELECT RAISE(ABORT, 'the id was handed out before, and its event would never be delivered; leave the id out');
+END;
 
 CREATE INDEX outbox_event_aggregate_idx ON outbox_event (aggregate_type, aggregate_id, id);
 CREATE INDEX outbox_event_correlation_idx ON outbox_event (correlation_id) WHERE correlation_id IS NOT NULL;

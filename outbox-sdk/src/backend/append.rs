@@ -25,6 +25,8 @@ pub enum Fault {
     TransactionFailed,
     /// The row breaks a rule of the table (payload not an object, version below 1 ..).
     Refused,
+    /// The answer is too large for the server to make.
+    TooLarge,
     /// The connection is gone or could not be made.
     Connection,
     /// Anything else.

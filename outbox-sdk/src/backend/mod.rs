@@ -24,7 +24,7 @@ mod sqlite;
 pub use append::{Fault, WriteOrder};
 pub use operate::{ConsumerRow, DeadLetter};
 pub use progress::{
-    Checks, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
+    Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
     Registered, Registration, Settled, Settlement, Stall, StallRow, Start,
 };
 pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Read, StoredEvent};
@@ -50,10 +50,6 @@ mod sealed {
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
 pub trait Backend: Database + sealed::Sealed {
-    /// Whether two writers can be in a transaction at once. Where they cannot, ids become visible in order, and a
-    /// missing id is one that will never come.
-    const CONCURRENT_WRITERS: bool;
-
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the
@@ -86,7 +82,7 @@ pub trait Backend: Database + sealed::Sealed {
     /// Fails when an earlier error has doomed the transaction: its `COMMIT` would answer `ROLLBACK` without an error.
     fn ensure_usable(conn: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Tells listening relays that something was committed. Never inside a business transaction.
+    /// Tells listening relays that something was committed, and returns 5 ms later. Never inside a business transaction.
     fn notify(conn: &mut Self::Connection, tables: &Tables)
     -> impl Future<Output = Result<(), Error>> + Send;
 
@@ -142,14 +138,14 @@ pub trait Backend: Database + sealed::Sealed {
         consumers: &[Registration],
     ) -> impl Future<Output = Result<Vec<Registered>, Error>> + Send;
 
-    /// Takes the lease of a free slot, in one transaction: the fenced update first, then, in statements of their own,
-    /// the stall rows and the checks. `None` = somebody else's lease is still running, or the consumer is not
-    /// registered.
+    /// Takes the lease of a free slot whose consumer has the configuration that the claim names, in one transaction;
+    /// then, in statements of their own, it reads the stall rows and the checks. Otherwise nothing is written, and the
+    /// answer tells why.
     fn claim(
         conn: &mut Self::Connection,
         tables: &Tables,
         claim: &ClaimRequest<'_>,
-    ) -> impl Future<Output = Result<Option<Claimed>, Error>> + Send;
+    ) -> impl Future<Output = Result<Claim, Error>> + Send;
 
     /// One transaction that begins with the fenced update of the slot's row and writes everything of `settlement`, or
     /// nothing. An empty settlement renews the lease.

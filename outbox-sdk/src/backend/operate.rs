@@ -26,7 +26,7 @@ pub struct DeadLetter {
     pub consumer: String,
     /// The event's id.
     pub event_id: i64,
-    /// As [`DeadReason::as_str`].
+    /// As [`DeadReason::as_str`](super::DeadReason::as_str).
     pub reason: String,
     /// How often it was tried.
     pub attempts: u32,

@@ -14,7 +14,8 @@ pub struct Registration {
     pub name: String,
     /// Where it begins when it is new.
     pub start: Option<Start>,
-    /// Filter, pins and ordering as JSON text: stored with the consumer, for operators.
+    /// Filter, pins and ordering as JSON text: stored with the consumer, for operators and for
+    /// [`ClaimRequest::config`].
     pub config: String,
 }
 
@@ -54,6 +55,22 @@ pub struct ClaimRequest<'a> {
     pub owner: &'a str,
     /// How long the lease runs.
     pub lease: Duration,
+    /// The text that this relay registered as [`Registration::config`]. A relay that still has the configuration from
+    /// before a deployment must not go on with it.
+    pub config: &'a str,
+}
+
+/// What claiming a slot came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The slot is the caller's.
+    Claimed(Box<Claimed>),
+    /// Somebody else's lease is running.
+    Taken,
+    /// Another relay has registered the consumer with another configuration since.
+    OtherConfig,
+    /// There is no such consumer, or it has no such slot.
+    Unregistered,
 }
 
 /// A claimed slot: what its new owner must know.

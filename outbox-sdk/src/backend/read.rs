@@ -31,6 +31,9 @@ pub struct Read<'a> {
     pub max_bytes: u64,
     /// An event whose payload text is longer comes without it, as [`Defect::PayloadTooLarge`].
     pub max_payload_bytes: u64,
+    /// No payload and no actor is printed: each event comes without them, as [`Defect::PayloadUnreadable`], and no
+    /// limit on bytes ends the page. For what is left after [`Fault::TooLarge`](super::Fault::TooLarge).
+    pub without_payloads: bool,
 }
 
 /// What one read returned.
@@ -70,6 +73,9 @@ pub enum Defect {
         /// Its size.
         bytes: u64,
     },
+    /// The payload was not read, because the database fails when it prints it.
+    #[error("the database cannot print the payload; correct the writer that bypassed the checks")]
+    PayloadUnreadable,
     /// `schema_version` is not a positive number.
     #[error("the schema version is not a positive number; correct the writer that bypassed the checks")]
     SchemaVersion,
@@ -93,6 +99,8 @@ pub struct LaneRead<'a> {
     pub max_bytes: u64,
     /// As in [`Read::max_payload_bytes`].
     pub max_payload_bytes: u64,
+    /// As in [`Read::without_payloads`].
+    pub without_payloads: bool,
 }
 
 /// One page of a lane.

@@ -149,7 +149,14 @@ async fn the_function_takes_every_column_by_name() {
         )
         .await;
     assert_eq!(id, 1);
-    let read = Read { gaps: &[], above: 0, limit: 10, max_bytes: 1_000, max_payload_bytes: 1_000 };
+    let read = Read {
+        gaps: &[],
+        above: 0,
+        limit: 10,
+        max_bytes: 1_000,
+        max_payload_bytes: 1_000,
+        without_payloads: false,
+    };
     let mut conn = db.connect().await;
     let stored = Postgres::read(&mut conn, &db.tables, &read).await.unwrap().events.remove(0);
     assert!(stored.delayed && stored.due_in > Duration::from_secs(3_500), "{:?}", stored.due_in);

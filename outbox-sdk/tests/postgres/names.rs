@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Read, Registration, Settled, Settlement, Stall,
-    WriteOrder,
+    Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Read, Registration, Settled, Settlement,
+    Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -56,12 +56,26 @@ async fn every_statement(db: &Db) {
     assert_eq!(db.value::<i64>("SELECT {s}.publish('a.b', '{}', 'c')").await, 5);
 
     assert!(Postgres::holders(conn, tables).await.unwrap().primary);
-    let read = Read { gaps: &[(1, 2)], above: 2, limit: 10, max_bytes: 1_000, max_payload_bytes: 1_000 };
+    let read = Read {
+        gaps: &[(1, 2)],
+        above: 2,
+        limit: 10,
+        max_bytes: 1_000,
+        max_payload_bytes: 1_000,
+        without_payloads: false,
+    };
     let batch = Postgres::read(conn, tables, &read).await.unwrap();
     assert_eq!(batch.events.iter().map(|e| e.envelope.id).collect::<Vec<_>>(), [1, 3, 4, 5]);
     for (lane, rows) in [(Lane::aggregate(None, "customer", "1"), 4), (Lane::Single(5), 1)] {
-        let read =
-            LaneRead { lane: &lane, from: 1, through: 5, limit: 9, max_bytes: 1_000, max_payload_bytes: 99 };
+        let read = LaneRead {
+            lane: &lane,
+            from: 1,
+            through: 5,
+            limit: 9,
+            max_bytes: 1_000,
+            max_payload_bytes: 99,
+            without_payloads: false,
+        };
         assert_eq!(Postgres::read_lane(conn, tables, &read).await.unwrap().events.len(), rows);
         Postgres::lane_ids(conn, tables, &read).await.unwrap();
     }
@@ -70,8 +84,18 @@ async fn every_statement(db: &Db) {
     Postgres::register(conn, tables, std::slice::from_ref(&crm)).await.unwrap();
     let late = Registration { name: "late".to_owned(), ..crm };
     Postgres::register(conn, tables, &[late]).await.unwrap();
-    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "relay", lease: Duration::from_secs(30) };
-    let claimed = Postgres::claim(conn, tables, &claim).await.unwrap().unwrap();
+    let claim = ClaimRequest {
+        consumer: "crm",
+        slot: 0,
+        owner: "relay",
+        lease: Duration::from_secs(30),
+        config: "{ }",
+    };
+    let other = ClaimRequest { config: r#"{"v": 1}"#, ..claim };
+    assert_eq!(Postgres::claim(conn, tables, &other).await.unwrap(), Claim::OtherConfig);
+    // Equal as JSON, not as text.
+    let claimed = Postgres::claim(conn, tables, &claim).await.unwrap();
+    let Claim::Claimed(claimed) = claimed else { panic!("{claimed:?}") };
     let settled = Progress::from_iter([1, 2]);
     let key = Lane::aggregate(None, "customer", "1").key();
     let stall = Stall {

@@ -2,8 +2,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Pause, Registered, Registration, Settled,
-    Settlement, Stall, Start, WriteOrder,
+    Claim, ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Pause, Registered, Registration,
+    Settled, Settlement, Stall, Start, WriteOrder,
 };
 use outbox_sdk::{Backend, NewEnvelope, Progress, Timestamp};
 use sqlx::{Connection, PgConnection, Postgres};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::{Db, event, run};
 
 const LEASE: Duration = Duration::from_secs(30);
+const CONFIG: &str = r#"{"v": 1}"#;
 static EMPTY: LazyLock<Progress> = LazyLock::new(Progress::new);
 
 /// Whether a session of this database waits for a transaction that has changed a row.
@@ -19,7 +20,7 @@ const WAITS_FOR_A_ROW: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event = 'transactionid')";
 
 fn registration(name: &str, start: Option<Start>) -> Registration {
-    Registration { name: name.to_owned(), start, config: r#"{"v": 1}"#.to_owned() }
+    Registration { name: name.to_owned(), start, config: CONFIG.to_owned() }
 }
 
 async fn register(db: &Db, conn: &mut PgConnection, name: &str, start: Option<Start>) -> Registered {
@@ -27,8 +28,12 @@ async fn register(db: &Db, conn: &mut PgConnection, name: &str, start: Option<St
 }
 
 async fn claim(db: &Db, conn: &mut PgConnection, lease: Duration) -> Option<Claimed> {
-    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "relay", lease };
-    Postgres::claim(conn, &db.tables, &claim).await.unwrap()
+    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "relay", lease, config: CONFIG };
+    match Postgres::claim(conn, &db.tables, &claim).await.unwrap() {
+        Claim::Claimed(claimed) => Some(*claimed),
+        Claim::Taken => None,
+        refused => panic!("{refused:?}"),
+    }
 }
 
 /// The write that every test starts from: a renewal.

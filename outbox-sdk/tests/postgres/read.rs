@@ -1,13 +1,19 @@
 use std::time::Duration;
 
-use outbox_sdk::backend::{Batch, Defect, LaneRead, Read, WriteOrder};
+use outbox_sdk::backend::{Batch, Defect, Fault, LaneRead, Read, StoredEvent, WriteOrder};
 use outbox_sdk::{Backend, Lane};
 use sqlx::{Connection, PgConnection, Postgres};
 
 use crate::{Db, event, run};
 
-const ALL: Read<'_> =
-    Read { gaps: &[], above: 0, limit: 100, max_bytes: 1 << 20, max_payload_bytes: 1 << 20 };
+const ALL: Read<'_> = Read {
+    gaps: &[],
+    above: 0,
+    limit: 100,
+    max_bytes: 1 << 20,
+    max_payload_bytes: 1 << 20,
+    without_payloads: false,
+};
 
 async fn append(db: &Db, conn: &mut PgConnection, aggregates: &[&str]) {
     let events: Vec<_> = aggregates.iter().map(|id| event(id)).collect();
@@ -116,13 +122,66 @@ async fn a_page_ends_where_its_bytes_do() {
     assert_eq!(batch.events[0].envelope.payload, "");
 
     let lane = Lane::aggregate(None, "customer", "1");
-    let of_lane =
-        LaneRead { lane: &lane, from: 2, through: 4, limit: 9, max_bytes: 2_018, max_payload_bytes: 1_009 };
+    let of_lane = LaneRead {
+        lane: &lane,
+        from: 2,
+        through: 4,
+        limit: 9,
+        max_bytes: 2_018,
+        max_payload_bytes: 1_009,
+        without_payloads: false,
+    };
     let page = Postgres::read_lane(&mut conn, &db.tables, &of_lane).await.unwrap();
     assert_eq!((page.events.len(), page.full), (2, true));
     let page =
         Postgres::read_lane(&mut conn, &db.tables, &LaneRead { max_bytes: 9_999, ..of_lane }).await.unwrap();
     assert_eq!((page.events.len(), page.full), (3, false));
+}
+
+#[tokio::test]
+async fn a_text_that_the_server_cannot_make_can_be_left_out() {
+    let db = Db::new().await;
+    let mut conn = db.connect().await;
+    append(&db, &mut conn, &["1"]).await;
+    // 9,000 numbers of 131,072 digits in some kilobytes.
+    db.run(
+        "CREATE TEMP TABLE large AS
+             SELECT jsonb_build_object('a', jsonb_agg(1e131071)) AS json FROM generate_series(1, 9000);
+         INSERT INTO {s}.event (event_type, aggregate_type, aggregate_id, payload)
+             SELECT 'a.b', 'customer', '1', json FROM large;
+         INSERT INTO {s}.event (event_type, aggregate_type, aggregate_id, payload, actor)
+             SELECT 'a.b', 'customer', '2', '{}', json FROM large",
+    )
+    .await;
+    append(&db, &mut conn, &["1"]).await;
+    assert!(db.value::<i64>("SELECT max(pg_column_size(payload))::bigint FROM {s}.event").await < 9_000);
+
+    for above in [0, 2] {
+        let error = Postgres::read(&mut conn, &db.tables, &Read { above, ..ALL }).await.unwrap_err();
+        assert_eq!(Postgres::fault(&error), Fault::TooLarge, "{error}");
+    }
+    let batch = read(&db, &mut conn, Read { without_payloads: true, ..ALL }).await;
+    assert_eq!(ids(&batch), [1, 2, 3, 4]);
+    let unreadable = |event: &StoredEvent| {
+        event.envelope.payload.is_empty() && event.defect == Some(Defect::PayloadUnreadable)
+    };
+    assert!(batch.events.iter().all(unreadable), "{batch:?}");
+
+    let aggregate = Lane::aggregate(None, "customer", "1");
+    for (lane, expected) in [(aggregate, vec![1, 2, 4]), (Lane::Single(2), vec![2])] {
+        let without = LaneRead {
+            lane: &lane,
+            from: 1,
+            through: 9,
+            limit: 9,
+            max_bytes: 1 << 20,
+            max_payload_bytes: 1 << 20,
+            without_payloads: true,
+        };
+        let page = Postgres::read_lane(&mut conn, &db.tables, &without).await.unwrap();
+        assert_eq!(page.events.iter().map(|event| event.envelope.id).collect::<Vec<_>>(), expected);
+        assert!(page.events.iter().all(unreadable), "{page:?}");
+    }
 }
 
 #[tokio::test]
@@ -167,8 +226,15 @@ async fn a_lane_holds_its_tenants_undelayed_events_and_nothing_else() {
     let events = [other, delayed, event("1")];
     Postgres::append_all(&mut conn, &db.tables, &events, WriteOrder::Aggregate).await.unwrap();
     let mut lane = async |lane: Lane| {
-        let all =
-            LaneRead { lane: &lane, from: 1, through: 9, limit: 9, max_bytes: 999, max_payload_bytes: 99 };
+        let all = LaneRead {
+            lane: &lane,
+            from: 1,
+            through: 9,
+            limit: 9,
+            max_bytes: 999,
+            max_payload_bytes: 99,
+            without_payloads: false,
+        };
         let page = Postgres::read_lane(&mut conn, &db.tables, &all).await.unwrap();
         let entries = Postgres::lane_ids(&mut conn, &db.tables, &all).await.unwrap();
         let page: Vec<_> = page.events.iter().map(|event| event.envelope.id).collect();

@@ -49,9 +49,8 @@ async fn tables<T: TestDb>(db: &T) -> i64 {
     const POSTGRES: &str = "SELECT count(*) FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace \
         WHERE nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')";
     const SQLITE: &str = "SELECT count(*) FROM sqlite_schema";
-    let concurrent = <T::Db as outbox_sdk::Backend>::CONCURRENT_WRITERS;
     let pool = db.connect().await;
-    T::count(&mut pool.acquire().await.unwrap(), if concurrent { POSTGRES } else { SQLITE }).await
+    T::count(&mut pool.acquire().await.unwrap(), if T::CONCURRENT_WRITERS { POSTGRES } else { SQLITE }).await
 }
 
 #[tokio::test]

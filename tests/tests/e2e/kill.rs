@@ -106,7 +106,7 @@ async fn after_kill<T: TestDb>(stage: &Stage<T>) -> Snapshot {
     const AT_WORK: &str = "SELECT count(*) FROM pg_stat_activity \
         WHERE datname = current_database() AND application_name = 'outbox'";
     let mut conn = stage.pool.acquire().await.unwrap();
-    if <T::Db as outbox_sdk::Backend>::CONCURRENT_WRITERS {
+    if T::CONCURRENT_WRITERS {
         eventually("the server has noticed", async || T::count(&mut conn, AT_WORK).await == 0).await;
     }
     Snapshot::take::<T>(&mut conn, "crm").await

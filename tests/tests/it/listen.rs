@@ -27,7 +27,9 @@ async fn a_commit_elsewhere_wakes_a_relay_that_listens_also_after_its_connection
     eventually("the relay listens", async || listeners(&world).await == 1).await;
 
     // As another process has it: it knows nothing of the relay but the database.
-    let outbox = world.outbox.clone().with_hint(Hint::notify(world.pool.clone(), &Tables::default()));
+    let (hint, notifier) = Hint::notify(world.pool.clone(), &Tables::default());
+    let notifier = tokio::spawn(notifier);
+    let outbox = world.outbox.clone().with_hint(hint);
     for n in 1..=2 {
         let mut tx = outbox.begin(&world.pool).await.unwrap();
         outbox.publish_json(&mut tx, &changed("1", n)).await.unwrap();
@@ -50,4 +52,6 @@ async fn a_commit_elsewhere_wakes_a_relay_that_listens_also_after_its_connection
         .await;
     }
     relay.stop().await;
+    drop(outbox);
+    notifier.await.expect("the notifier ends with the last hint");
 }

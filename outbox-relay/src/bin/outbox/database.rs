@@ -50,6 +50,12 @@ impl Database {
         }
         if text.starts_with("sqlite:") {
             let options = SqliteConnectOptions::from_str(text).map_err(|_| Failure::usage(SQLITE_HELP))?;
+            if text.contains(":memory:") || text.contains("mode=memory") {
+                return Err(Failure::usage(
+                    "error: a SQLite database in memory dies with its process, and its events with it\nhelp: name a file, \
+                     such as sqlite://app.db",
+                ));
+            }
             if !create && !options.get_filename().exists() {
                 return Err(Failure::database(format!(
                     "error: there is no database file {}\nhelp: run `outbox migrate` to create it",

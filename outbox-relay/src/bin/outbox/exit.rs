@@ -1,6 +1,5 @@
 //! Why a command failed, and the exit code that says so.
 
-use std::error::Error;
 use std::fmt;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -30,6 +29,22 @@ impl Failure {
         Self { code: 3, text: text.into() }
     }
 
+    /// Everything that is wrong at once, instead of the first thing only.
+    pub(crate) fn all<A, B, C>(
+        a: Result<A, Self>,
+        b: Result<B, Self>,
+        c: Result<C, Self>,
+    ) -> Result<(A, B, C), Self> {
+        match (a, b, c) {
+            (Ok(a), Ok(b), Ok(c)) => Ok((a, b, c)),
+            (a, b, c) => {
+                let failures = [a.err(), b.err(), c.err()].into_iter().flatten();
+                let texts: Vec<String> = failures.map(|failure| failure.text.trim_end().to_owned()).collect();
+                Err(Self::usage(texts.join("\n\n")))
+            }
+        }
+    }
+
     /// The operating system gave no threads.
     pub(crate) fn runtime(error: &std::io::Error) -> Self {
         Self { code: 3, text: format!("cannot start the runtime: {error}; raise the limits of this process") }
@@ -52,18 +67,4 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
-}
-
-/// An error and what caused it, each said once.
-pub(crate) fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let part = error.to_string();
-        if !text.contains(&part) {
-            text = format!("{text}: {part}");
-        }
-        cause = error.source();
-    }
-    text
 }

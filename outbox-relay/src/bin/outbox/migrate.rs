@@ -1,13 +1,15 @@
 //! `outbox migrate`: create or upgrade the tables.
 
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use outbox_relay::chain;
 use outbox_relay::config::Config;
 use outbox_sdk::{MigrateError, MigrationName, Migrator, Tables};
 
 use crate::OutputFormat;
 use crate::database::{self, Database};
-use crate::exit::{Failure, chain};
+use crate::exit::Failure;
 
 /// Arguments of `outbox migrate`.
 #[derive(Debug, clap::Args)]
@@ -52,7 +54,9 @@ pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Fail
         Database::Sqlite(pool) => migrator.run(&pool).await.map(|migrated| migrated.applied),
     }
     .map_err(|error| failure(&error))?;
-    print(&names, args.check, format);
+    print(&names, args.check, format).map_err(|error| {
+        Failure::database(format!("error: the result cannot be printed: {error}; check standard output"))
+    })?;
     if args.check && !names.is_empty() {
         let inbox = if args.inbox { " --inbox" } else { "" };
         return Err(Failure::check(format!(
@@ -67,14 +71,15 @@ fn failure(error: &MigrateError) -> Failure {
     Failure::database(format!("error: {}", chain(error)))
 }
 
-fn print(names: &[MigrationName], check: bool, format: OutputFormat) {
+fn print(names: &[MigrationName], check: bool, format: OutputFormat) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     let what = if check { "missing" } else { "applied" };
     match format {
         OutputFormat::Json => {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-            println!("{}", serde_json::json!({ what: names }));
+            writeln!(out, "{}", serde_json::json!({ what: names }))
         }
-        OutputFormat::Text if names.is_empty() => println!("the tables are up to date"),
-        OutputFormat::Text => names.iter().for_each(|name| println!("{what} {name}")),
+        OutputFormat::Text if names.is_empty() => writeln!(out, "the tables are up to date"),
+        OutputFormat::Text => names.iter().try_for_each(|name| writeln!(out, "{what} {name}")),
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use outbox_relay::config::{Config, ConsumerConfig};
 use outbox_relay::sink::webhook::WebhookSink;
-use outbox_relay::{Relay, RelayError, Schemas};
+use outbox_relay::{Relay, RelayError, Schemas, chain};
 use outbox_sdk::{Migratable, Tables};
 use sqlx::Pool;
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::database::Database;
-use crate::exit::{Failure, chain};
+use crate::database::{self, Database};
+use crate::exit::Failure;
 
 /// Arguments of `outbox run`.
 #[derive(Debug, clap::Args)]
@@ -19,16 +19,20 @@ pub(crate) struct Args {
     /// The configuration file.
     #[arg(long, value_name = "FILE", default_value = "outbox.toml")]
     config: PathBuf,
+    /// The database, as postgres://USER@HOST/DATABASE or sqlite://PATH. Default: the configuration's, else DATABASE_URL.
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
 }
 
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&args.config, std::env::vars_os())?;
-    let url = config.require_database()?;
-    let consumers = config.require_consumers()?;
-    let schemas = Schemas::open(&config.registry.path).map_err(|error| Failure::usage(chain(&error)))?;
+    let url = database::url(args.database, Some(&config));
+    let consumers = config.require_consumers().map_err(Failure::from);
+    let schemas = Schemas::open(&config.registry.path).map_err(|error| Failure::usage(chain(&error)));
+    let (url, consumers, schemas) = Failure::all(url, consumers, schemas)?;
     // Each consumer keeps one connection; registering and health need a few more.
     let connections = u32::try_from(consumers.len()).unwrap_or(u32::MAX).saturating_add(4);
-    match Database::open(url, false, connections)? {
+    match Database::open(&url, false, connections)? {
         Database::Postgres(pool) => relay(pool, &config, consumers, schemas).await,
         Database::Sqlite(pool) => relay(pool, &config, consumers, schemas).await,
     }

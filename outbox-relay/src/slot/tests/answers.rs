@@ -80,7 +80,7 @@ fn a_failure_is_written_with_all_that_its_row_stands_for() {
     world.read_all();
     world.send_all();
     world.answer_to(1, Answer::Retry);
-    assert!(world.slot.is_urgent());
+    assert!(world.slot.has_changes());
     let (stalls, resumed, dead) = world.slot.changes();
     assert_eq!((stalls.len(), resumed.len(), dead.len()), (1, 0, 0));
     assert_eq!(
@@ -98,7 +98,7 @@ fn a_dead_event_lets_its_lane_go_on() {
     world.read_all();
     world.send_all();
     world.answer_to(1, Answer::Reject);
-    assert!(world.slot.is_urgent());
+    assert!(world.slot.has_changes());
     assert_eq!(world.send_all(), [2]);
     world.settle_now();
     assert!(world.db.dead.contains(&1) && world.db.stalls.is_empty());

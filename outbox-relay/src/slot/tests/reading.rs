@@ -32,7 +32,7 @@ fn a_new_owner_begins_with_the_holes_and_the_stalled_lanes() {
 }
 
 #[test]
-fn an_unreadable_lane_key_is_left_alone() {
+fn a_stall_row_that_cannot_be_read_is_refused() {
     let mut claimed = Database::new().claim(1);
     claimed.stalls.push(StallRow {
         lane: "nonsense".into(),
@@ -43,8 +43,7 @@ fn an_unreadable_lane_key_is_left_alone() {
         single: false,
         schema_missing_for: None,
     });
-    let mut slot = Slot::claimed(&claimed, Instant::now());
-    assert!(slot.take_parked().is_empty() && !slot.has_changes());
+    assert_eq!(Slot::claimed(&claimed, Instant::now()).unwrap_err(), "nonsense");
 }
 
 #[test]
@@ -96,7 +95,7 @@ fn a_read_counts_what_it_brought() {
     db.publish(NewEvent::of(A));
     db.insert(0, NewEvent::of(A), false);
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now());
+    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
     let none = Holders { primary: true, ..Holders::default() };
     let lane = |event: &_| lane_of(event, true);
     let first = slot.accept(db.read(&[], 0, 9, 9), &none, lane);
@@ -112,7 +111,7 @@ fn a_read_counts_what_it_brought() {
 fn a_standby_is_not_believed() {
     let mut db = Database::new();
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now());
+    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
     let mut batch = db.read(&[], 0, 9, 9);
     batch.primary = false;
     let answer = slot.accept(batch, &Holders::default(), |event| lane_of(event, true));
@@ -125,7 +124,7 @@ fn the_row_at_the_high_water_mark_must_stay_until_its_id_is_stored_as_settled() 
     let none = Holders { primary: true, ..Holders::default() };
     let mut db = Database::new();
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now());
+    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
     let lane = |event: &_| lane_of(event, true);
     assert_eq!(slot.accept(db.read(&[], 0, 9, 9), &none, lane).map(|a| a.events), Ok(1));
     assert_eq!(slot.anchor(), Some((1, Uuid::from_u128(1))));
@@ -153,7 +152,7 @@ fn only_the_newest_dead_gaps_are_remembered() {
         assert_eq!(db.publish(NewEvent::of(A)), 2 * id);
     }
     let none = Holders { primary: true, ..Holders::default() };
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now());
+    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
     let lane = |event: &_| lane_of(event, true);
     for _ in 0..2 {
         let _ = slot.accept(db.read(&slot.gap_ranges(), slot.hwm(), 9_999, 9_999), &none, lane);

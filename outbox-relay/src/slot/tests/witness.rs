@@ -111,7 +111,10 @@ impl World {
     fn check_memory(&self) {
         let slot = &self.slot;
         for (lane, state) in &slot.lanes {
-            assert!(!state.may_send() || slot.ready.contains(lane), "{lane} may send and is not listed");
+            assert!(
+                !state.may_send() || slot.ready.contains(lane) || slot.resumed_ready.contains(lane),
+                "{lane} may send and is not listed"
+            );
             assert!(
                 !state.may_resume() || slot.resumable.contains(lane),
                 "{lane} may resume and is not listed"

@@ -143,7 +143,7 @@ impl World {
             epoch: 1,
             epochs: 1,
             rev: claimed.fence.rev,
-            slot: Slot::claimed(&claimed, now),
+            slot: Slot::claimed(&claimed, now).unwrap(),
             db,
             now,
             holders: None,
@@ -437,7 +437,7 @@ impl World {
         self.epoch = self.epochs;
         let claimed = self.db.claim(self.epoch);
         self.rev = claimed.fence.rev;
-        self.slot = Slot::claimed(&claimed, self.now);
+        self.slot = Slot::claimed(&claimed, self.now).unwrap();
         self.holders = None;
         self.in_flight.clear();
         self.wakes.clear();

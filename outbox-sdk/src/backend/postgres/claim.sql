@@ -1,4 +1,4 @@
--- Takes a free slot. `clean` looks at the row as it was before: its owner gave it back, or it never had one.
+-- Takes a free slot of a consumer that has this configuration ($5). `clean` looks at the row as it was before: its owner gave it back, or it never had one.
 UPDATE {schema}.consumer
 SET owner = $3,
     epoch = nextval({epoch}::regclass),
@@ -8,7 +8,10 @@ SET owner = $3,
 FROM (
     SELECT name, slot, owner IS NULL AS clean
     FROM {schema}.consumer
-    WHERE name = $1 AND slot = $2 AND (owner IS NULL OR lease_until < clock_timestamp())
+    WHERE name = $1
+        AND slot = $2
+        AND config = $5::jsonb
+        AND (owner IS NULL OR lease_until < clock_timestamp())
     FOR UPDATE
 ) AS free
 WHERE consumer.name = free.name AND consumer.slot = free.slot

@@ -24,13 +24,15 @@ fn by_sqlstate(code: &str) -> Fault {
         "42P01" | "3F000" | "42883" | "42703" | "42704" => Fault::NotMigrated,
         "25P02" => Fault::TransactionFailed,
         "23514" | "23502" => Fault::Refused,
+        // A text longer than a string may be, or than the memory there is.
+        "54000" | "53200" => Fault::TooLarge,
         // Shutdowns and ended sessions, refused log-ins, a full or missing database.
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" | "3D000" => {
             Fault::Connection
         }
         _ => match code.get(..2) {
-            // Values that a type cannot hold; values over a limit (an aggregate id longer than an index entry).
-            Some("22" | "54") => Fault::Refused,
+            // Values that a type cannot hold.
+            Some("22") => Fault::Refused,
             Some("08" | "28") => Fault::Connection,
             _ => Fault::Other,
         },
@@ -52,7 +54,9 @@ mod tests {
             ("25P02", Fault::TransactionFailed),
             ("23514", Fault::Refused),
             ("22P05", Fault::Refused),
-            ("54000", Fault::Refused),
+            ("54000", Fault::TooLarge),
+            ("53200", Fault::TooLarge),
+            ("54001", Fault::Other),
             ("08006", Fault::Connection),
             ("57P01", Fault::Connection),
             ("57014", Fault::Other),

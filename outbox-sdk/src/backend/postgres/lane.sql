@@ -2,10 +2,10 @@
 WITH picked AS MATERIALIZED (
     SELECT *
     FROM {schema}.event
-    WHERE aggregate_type = $7
-        AND aggregate_id = $8
-        AND tenant_id IS NOT DISTINCT FROM $6
-        AND id BETWEEN $4 AND $5
+    WHERE aggregate_type = $8
+        AND aggregate_id = $9
+        AND tenant_id IS NOT DISTINCT FROM $7
+        AND id BETWEEN $5 AND $6
         AND available_at <= created_at
     ORDER BY id
     LIMIT $1

@@ -20,7 +20,7 @@ use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transac
 use uuid::Uuid;
 
 use super::{
-    Backend, Batch, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Holders, LaneEntry,
+    Backend, Batch, Claim, ClaimRequest, ConsumerRow, DeadLetter, DueStall, Fault, Holders, LaneEntry,
     LanePage, LaneRead, Read, Registered, Registration, Settled, Settlement, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published};
@@ -37,8 +37,6 @@ const NO_TRANSACTION: &str = "25P01";
 const FAILED_TRANSACTION: &str = "25P02";
 
 impl Backend for Postgres {
-    const CONCURRENT_WRITERS: bool = true;
-
     async fn append(
         conn: &mut PgConnection,
         tables: &Tables,
@@ -82,7 +80,8 @@ impl Backend for Postgres {
 
     async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
         let channel = tables.postgres().channel();
-        sqlx::query(include_str!("notify.sql")).bind(channel).execute(conn).await.map(drop)
+        sqlx::query(include_str!("notify.sql")).bind(channel).execute(&mut *conn).await?;
+        sqlx::query(include_str!("notify_pause.sql")).execute(conn).await.map(drop)
     }
 
     async fn listen(pool: &Pool<Self>, tables: &Tables, heard: impl Fn() + Send + Sync) -> Error {
@@ -138,7 +137,7 @@ impl Backend for Postgres {
         conn: &mut PgConnection,
         tables: &Tables,
         claim: &ClaimRequest<'_>,
-    ) -> Result<Option<Claimed>, Error> {
+    ) -> Result<Claim, Error> {
         settle::claim(conn, tables.postgres(), claim).await
     }
 

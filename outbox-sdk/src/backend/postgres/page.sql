@@ -1,16 +1,17 @@
 -- A page is the head of `picked`, the rows that a read may return, as far as $2 bytes reach; its first row comes
 -- whatever its size. The stored sizes cut first, so that little text is made in vain, then the texts' own lengths. A
 -- payload of more than $3 bytes stays behind, only its size comes: a few bytes of numeric can print hundreds of
--- megabytes, so a text is made once (OFFSET 0 keeps it from being made again at each use) and never stored.
+-- megabytes, so a text is made once (OFFSET 0 keeps it from being made again at each use) and never stored. When $4, no
+-- text is made of any jsonb: one that is too large for the server fails the whole read.
 texts AS MATERIALIZED (
     SELECT
         id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
         correlation_id, causation_id, traceparent, tracestate, available_at, occurred_at, created_at,
-        actor::text AS actor,
+        CASE WHEN NOT $4 THEN actor::text END AS actor,
         octet_length(made.text)::bigint AS payload_bytes,
         CASE WHEN octet_length(made.text) <= $3 THEN made.text END AS payload,
         CASE WHEN octet_length(made.text) <= $3 THEN older_payloads::text END AS older_payloads
-    FROM picked, LATERAL (SELECT payload::text OFFSET 0) AS made (text)
+    FROM picked, LATERAL (SELECT CASE WHEN NOT $4 THEN payload::text END OFFSET 0) AS made (text)
     WHERE id <= (
         SELECT max(id)
         FROM (
@@ -21,7 +22,7 @@ texts AS MATERIALIZED (
                 ) AS bytes_before
             FROM picked
         ) AS stored
-        WHERE coalesce(bytes_before, 0) <= $2
+        WHERE $4 OR coalesce(bytes_before, 0) <= $2
     )
 ),
 page AS (

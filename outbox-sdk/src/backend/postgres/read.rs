@@ -33,6 +33,7 @@ pub(super) async fn batch(
         .bind(i64::from(read.limit))
         .bind(bytes(read.max_bytes))
         .bind(bytes(read.max_payload_bytes))
+        .bind(read.without_payloads)
         .bind(read.above)
         .bind(from)
         .bind(until)
@@ -64,6 +65,7 @@ pub(super) async fn lane(
         .bind(i64::from(read.limit))
         .bind(bytes(read.max_bytes))
         .bind(bytes(read.max_payload_bytes))
+        .bind(read.without_payloads)
         .bind(read.from)
         .bind(read.through);
     let query = match read.lane {
@@ -120,7 +122,11 @@ fn stored_event(row: &PgRow, id: i64) -> Result<StoredEvent, Error> {
     let schema_version: i32 = row.try_get("schema_version")?;
     let payload: Option<String> = row.try_get("payload")?;
     let defect = if payload.is_none() {
-        Some(Defect::PayloadTooLarge { bytes: row.try_get::<i64, _>("payload_bytes")?.unsigned_abs() })
+        // Its size is known unless it was not printed at all.
+        let bytes: Option<i64> = row.try_get("payload_bytes")?;
+        Some(bytes.map_or(Defect::PayloadUnreadable, |bytes| Defect::PayloadTooLarge {
+            bytes: bytes.unsigned_abs(),
+        }))
     } else if schema_version < 1 {
         Some(Defect::SchemaVersion)
     } else {

@@ -1,10 +1,10 @@
--- The lowest $1 rows of the open gaps ($5, $6) and above the high-water mark ($4), merged by id: one statement, so one
+-- The lowest $1 rows of the open gaps ($6, $7) and above the high-water mark ($5), merged by id: one statement, so one
 -- snapshot. The limit stands in each branch, for the cost, and around both, for the order.
 WITH picked AS MATERIALIZED (
     SELECT * FROM (
         (
             SELECT filled.*
-            FROM unnest($5::bigint[], $6::bigint[]) AS gap (from_id, until_id),
+            FROM unnest($6::bigint[], $7::bigint[]) AS gap (from_id, until_id),
                 LATERAL (
                     SELECT * FROM {schema}.event WHERE id >= gap.from_id AND id < gap.until_id ORDER BY id LIMIT $1
                 ) AS filled
@@ -12,7 +12,7 @@ WITH picked AS MATERIALIZED (
             LIMIT $1
         )
         UNION ALL
-        (SELECT * FROM {schema}.event WHERE id > $4 ORDER BY id LIMIT $1)
+        (SELECT * FROM {schema}.event WHERE id > $5 ORDER BY id LIMIT $1)
     ) AS merged
     ORDER BY id
     LIMIT $1
@@ -24,7 +24,7 @@ FROM
         SELECT
             NOT pg_is_in_recovery() AS on_primary,
             clock_timestamp() AS read_at,
-            (SELECT event_id FROM {schema}.event WHERE id = $4) AS anchor
+            (SELECT event_id FROM {schema}.event WHERE id = $5) AS anchor
     ) AS server
     LEFT JOIN page ON true
 ORDER BY page.id

@@ -10,16 +10,16 @@ use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, count, progress, signed};
 use crate::backend::{
-    Checks, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement, Stall,
-    StallRow,
+    Checks, Claim, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement,
+    Stall, StallRow,
 };
 
-/// Takes the lease of a free slot.
+/// Takes the lease of a free slot, or tells why not.
 pub(super) async fn claim(
     conn: &mut PgConnection,
     statements: &Statements,
     claim: &ClaimRequest<'_>,
-) -> Result<Option<Claimed>, Error> {
+) -> Result<Claim, Error> {
     let mut tx = conn.begin_with(READ_COMMITTED).await?;
     let row = statements
         .claim
@@ -28,11 +28,20 @@ pub(super) async fn claim(
         .bind(claim.slot)
         .bind(claim.owner)
         .bind(micros(claim.lease))
+        .bind(claim.config)
         .fetch_optional(&mut *tx)
         .await?;
     let Some(row) = row else {
+        let refused = statements.claim_refused.query();
+        let row =
+            refused.bind(claim.consumer).bind(claim.slot).bind(claim.config).fetch_optional(&mut *tx).await?;
+        let same_config = row.map(|row| row.try_get("same_config")).transpose()?;
         tx.rollback().await?;
-        return Ok(None);
+        return Ok(match same_config {
+            Some(true) => Claim::Taken,
+            Some(false) => Claim::OtherConfig,
+            None => Claim::Unregistered,
+        });
     };
     let stalls = statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?;
     let checks = statements.checks.query().fetch_one(&mut *tx).await?;
@@ -52,7 +61,7 @@ pub(super) async fn claim(
         },
     };
     tx.commit().await?;
-    Ok(Some(claimed))
+    Ok(Claim::Claimed(Box::new(claimed)))
 }
 
 /// Writes everything of the settlement, or nothing.

@@ -43,7 +43,7 @@ statements! {
     append append_unordered append_all append_all_unordered
     holders read lane lane_single lane_ids
     admin_lock register_any register_existing register_stored register
-    claim stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
+    claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     inbox_insert
     consumers dead_letters
 }

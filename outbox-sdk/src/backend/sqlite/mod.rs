@@ -20,9 +20,9 @@ use self::rows::{
     stored_event, uuid,
 };
 use crate::backend::{
-    Backend, Batch, Checks, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Fence, Holders,
-    LaneEntry, LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow,
-    Start, WriteOrder,
+    Backend, Batch, Checks, Claim, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Fence,
+    Holders, LaneEntry, LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement,
+    StallRow, Start, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::lane::Lane;
@@ -57,8 +57,6 @@ const DEAD_LETTERS: &str = include_str!("dead_letters.sql");
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
 impl Backend for Sqlite {
-    const CONCURRENT_WRITERS: bool = false;
-
     async fn append(
         conn: &mut SqliteConnection,
         _: &Tables,
@@ -142,6 +140,8 @@ impl Backend for Sqlite {
             Error::Database(error) => {
                 match error.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
                     Some(5 | 6) => Fault::DatabaseBusy,
+                    // Out of memory; a string or row over the limit.
+                    Some(7 | 18) => Fault::TooLarge,
                     Some(14) => Fault::Connection,
                     Some(19) => Fault::Refused,
                     _ => Fault::Other,
@@ -165,6 +165,7 @@ impl Backend for Sqlite {
             .bind(read.limit)
             .bind(bytes(read.max_bytes))
             .bind(bytes(read.max_payload_bytes))
+            .bind(read.without_payloads)
             .fetch_all(conn)
             .await?;
         let mut batch = Batch { primary: true, ..Batch::default() };
@@ -173,7 +174,8 @@ impl Backend for Sqlite {
         batch.anchor =
             first.try_get::<Option<String>, _>("anchor")?.and_then(|text| Uuid::parse_str(&text).ok());
         if first.try_get::<Option<i64>, _>("id")?.is_some() {
-            batch.events = rows.iter().map(stored_event).collect::<Result<_, _>>()?;
+            batch.events =
+                rows.iter().map(|row| stored_event(row, read.without_payloads)).collect::<Result<_, _>>()?;
             batch.full = is_full(first, batch.events.len(), read.limit)?;
         }
         Ok(batch)
@@ -193,6 +195,7 @@ impl Backend for Sqlite {
                     limit: 1,
                     max_bytes: read.max_bytes,
                     max_payload_bytes: read.max_payload_bytes,
+                    without_payloads: read.without_payloads,
                 };
                 let events = Self::read(conn, tables, &single).await?.events;
                 return Ok(LanePage { events, full: false });
@@ -209,11 +212,18 @@ impl Backend for Sqlite {
             .bind(read.limit)
             .bind(bytes(read.max_bytes))
             .bind(bytes(read.max_payload_bytes))
+            .bind(read.without_payloads)
             .fetch_all(conn)
             .await?;
         let Some(first) = rows.first() else { return Ok(LanePage::default()) };
         let full = is_full(first, rows.len(), read.limit)?;
-        Ok(LanePage { events: rows.iter().map(stored_event).collect::<Result<_, _>>()?, full })
+        Ok(LanePage {
+            events: rows
+                .iter()
+                .map(|row| stored_event(row, read.without_payloads))
+                .collect::<Result<_, _>>()?,
+            full,
+        })
     }
 
     async fn lane_ids(
@@ -265,12 +275,15 @@ impl Backend for Sqlite {
         conn: &mut SqliteConnection,
         _: &Tables,
         claim: &ClaimRequest<'_>,
-    ) -> Result<Option<Claimed>, Error> {
+    ) -> Result<Claim, Error> {
+        // The write lock is held: what the first statement finds cannot change before the update.
         let mut tx = conn.begin_with(BEGIN).await?;
-        let free = query_scalar(CLAIMABLE).bind(claim.consumer).bind(claim.slot);
-        let Some(clean) = free.fetch_optional(&mut *tx).await? else {
-            tx.rollback().await?;
-            return Ok(None);
+        let clean = match claimable(&mut tx, claim).await? {
+            Ok(clean) => clean,
+            Err(refused) => {
+                tx.rollback().await?;
+                return Ok(refused);
+            }
         };
         let epoch: i64 = query_scalar(EPOCH).fetch_one(&mut *tx).await?;
         let row = query(CLAIM)
@@ -294,7 +307,7 @@ impl Backend for Sqlite {
             checks: Checks { sequence_uncached: true, last_id, sees_all_rows: true, primary: true },
         };
         tx.commit().await?;
-        Ok(Some(claimed))
+        Ok(Claim::Claimed(Box::new(claimed)))
     }
 
     async fn settle(
@@ -440,6 +453,22 @@ async fn register_one(
         .execute(conn)
         .await?;
     Ok(Registered::New)
+}
+
+/// Whether the last owner gave the slot back, if it can be claimed; else why it cannot.
+async fn claimable(
+    conn: &mut SqliteConnection,
+    claim: &ClaimRequest<'_>,
+) -> Result<Result<bool, Claim>, Error> {
+    let slot = query(CLAIMABLE).bind(claim.consumer).bind(claim.slot).bind(claim.config);
+    let Some(row) = slot.fetch_optional(conn).await? else { return Ok(Err(Claim::Unregistered)) };
+    if !row.try_get("same_config")? {
+        return Ok(Err(Claim::OtherConfig));
+    }
+    if !row.try_get("free")? {
+        return Ok(Err(Claim::Taken));
+    }
+    row.try_get("clean").map(Ok)
 }
 
 async fn settle_row(conn: &mut SqliteConnection, settlement: &Settlement<'_>) -> Result<Settled, Error> {

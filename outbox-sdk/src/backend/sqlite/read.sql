@@ -1,5 +1,6 @@
 -- The lowest events among the gaps (?2, JSON pairs) and above the high-water mark (?1): at most ?3 rows and ?4 bytes
--- of payload text, the first one whatever its size. A payload longer than ?5 bytes is not loaded. Always at least one
+-- of payload text, the first one whatever its size. A payload longer than ?5 bytes is not loaded, and none
+-- when ?6. Always at least one
 -- row: that of the anchor, with id NULL when there is no event.
 WITH candidate (id) AS MATERIALIZED (
     SELECT id
@@ -21,8 +22,8 @@ sized AS (
     FROM candidate JOIN outbox_event USING (id)
 ),
 carried AS (
-    SELECT id, payload_bytes, payload_bytes > ?5 AS too_large,
-           sum(iif(payload_bytes > ?5, 0, payload_bytes + older_bytes)) OVER (ORDER BY id) AS running,
+    SELECT id, payload_bytes, ?6 OR payload_bytes > ?5 AS left_out,
+           sum(iif(?6 OR payload_bytes > ?5, 0, payload_bytes + older_bytes)) OVER (ORDER BY id) AS running,
            row_number() OVER (ORDER BY id) AS nth
     FROM sized
 )
@@ -34,10 +35,10 @@ FROM (SELECT 1)
 LEFT JOIN (
     SELECT
         id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
-        correlation_id, causation_id, actor, traceparent, tracestate,
-        iif(too_large, NULL, payload) AS payload,
-        iif(too_large, NULL, older_payloads) AS older_payloads,
-        iif(too_large, payload_bytes, NULL) AS too_large_bytes,
+        correlation_id, causation_id, iif(?6, NULL, actor) AS actor, traceparent, tracestate,
+        iif(left_out, NULL, payload) AS payload,
+        iif(left_out, NULL, older_payloads) AS older_payloads,
+        iif(left_out, payload_bytes, NULL) AS left_out_bytes,
         occurred_at, created_at,
         available_at > created_at AS delayed,
         CAST(available_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS due_in

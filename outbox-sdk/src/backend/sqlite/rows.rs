@@ -145,12 +145,12 @@ pub(super) fn published(row: &SqliteRow) -> Result<Published, Error> {
 
 /// An event of `read.sql` or `lane.sql`. What does not decode becomes a defect of this event, so that one row from plain
 /// SQL does not stop the rows around it.
-pub(super) fn stored_event(row: &SqliteRow) -> Result<StoredEvent, Error> {
+pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<StoredEvent, Error> {
     let mut columns = Columns { row, undecodable: false };
-    let too_large: Option<i64> = row.try_get("too_large_bytes")?;
+    let left_out: Option<i64> = row.try_get("left_out_bytes")?;
     let schema_version = u32::try_from(row.try_get::<i64, _>("schema_version")?).unwrap_or(0);
     let payload = columns.text("payload")?;
-    columns.undecodable |= payload.is_none() && too_large.is_none();
+    columns.undecodable |= payload.is_none() && left_out.is_none();
     let envelope = Envelope {
         id: row.try_get("id")?,
         event_id: columns.uuid("event_id")?.unwrap_or_default(),
@@ -170,12 +170,14 @@ pub(super) fn stored_event(row: &SqliteRow) -> Result<StoredEvent, Error> {
         occurred_at: Timestamp::from_micros(row.try_get("occurred_at")?),
         created_at: Timestamp::from_micros(row.try_get("created_at")?),
     };
-    let defect = if columns.undecodable {
+    let defect = if without_payload {
+        Some(Defect::PayloadUnreadable)
+    } else if columns.undecodable {
         Some(Defect::Undecodable)
     } else if schema_version == 0 {
         Some(Defect::SchemaVersion)
     } else {
-        too_large.map(|bytes| Defect::PayloadTooLarge { bytes: bytes.unsigned_abs() })
+        left_out.map(|bytes| Defect::PayloadTooLarge { bytes: bytes.unsigned_abs() })
     };
     Ok(StoredEvent {
         envelope,

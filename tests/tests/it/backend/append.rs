@@ -17,6 +17,7 @@ super::on_every_database! {
     payloads_keep_every_digit_and_character
     what_is_no_object_is_refused
     a_version_below_one_is_refused
+    names_and_ids_have_a_longest_form
     a_rolled_back_event_never_was
     the_database_knows_whether_a_transaction_is_open
     a_doomed_transaction_is_noticed_before_its_commit
@@ -168,6 +169,28 @@ async fn a_version_below_one_is_refused<T: TestDb>() {
     assert_eq!(T::Db::fault(&error), Fault::Refused, "{error}");
 }
 
+async fn names_and_ids_have_a_longest_form<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    // In bytes, and none of these has as many characters.
+    let text = |bytes: usize| "\u{e9}".repeat(bytes / 2) + &"x".repeat(bytes % 2);
+    let lengths = [
+        (200, |event: &mut NewEnvelope, text| event.event_type = text),
+        (255, |event: &mut NewEnvelope, text| event.aggregate_type = text),
+        (255, |event: &mut NewEnvelope, text| event.aggregate_id = Some(text)),
+    ] as [(usize, fn(&mut NewEnvelope, String)); 3];
+    for (longest, set) in lengths {
+        let mut event = event("1");
+        set(&mut event, text(longest));
+        outbox.append(&event).await;
+        set(&mut event, text(longest + 1));
+        let mut conn = outbox.conn().await;
+        let error =
+            T::Db::append(&mut *conn, &outbox.tables, &event, WriteOrder::Aggregate).await.unwrap_err();
+        assert_eq!(T::Db::fault(&error), Fault::Refused, "{error}");
+    }
+    assert_eq!(outbox.rows("event").await, 3);
+}
+
 async fn a_rolled_back_event_never_was<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
     let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
@@ -215,7 +238,7 @@ async fn holders_are_the_open_writers<T: TestDb>() {
     let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
     T::Db::append(&mut tx, &outbox.tables, &event("1"), WriteOrder::Aggregate).await.unwrap();
     let open = T::Db::holders(&mut *outbox.conn().await, &outbox.tables).await.unwrap();
-    assert_eq!(open.transactions.len(), usize::from(T::Db::CONCURRENT_WRITERS));
+    assert_eq!(open.transactions.len(), usize::from(T::CONCURRENT_WRITERS));
     let same = T::Db::holders(&mut *outbox.conn().await, &outbox.tables).await.unwrap();
     assert_eq!(open, same);
     tx.commit().await.unwrap();
@@ -243,6 +266,31 @@ async fn a_second_writer_finds_sqlite_busy() {
     let error = sqlx::Sqlite::append(&mut reader, &outbox.tables, &event("1"), WriteOrder::Aggregate).await;
     let error = error.unwrap_err();
     assert_eq!(sqlx::Sqlite::fault(&error), Fault::DatabaseBusy, "{error}");
+}
+
+#[tokio::test]
+async fn sqlite_refuses_an_id_that_was_handed_out() {
+    let outbox = Outbox::<SqliteTestDb>::migrated().await;
+    let last = outbox.some_events(3).await[2].id;
+    outbox.execute(&format!("DELETE FROM outbox_event WHERE id = {last}")).await;
+    let insert = |id: &str, or: &str| {
+        format!(
+            "INSERT {or} INTO outbox_event (id, event_type, aggregate_type, payload) VALUES ({id}, 'a.b', 'c', '{{}}')"
+        )
+    };
+    for id in [last, last - 1, 0, -1] {
+        let insert = insert(&id.to_string(), "OR REPLACE");
+        let error =
+            SqliteTestDb::execute(&mut *outbox.conn().await, &insert).await.expect_err("the id is refused");
+        assert_eq!(sqlx::Sqlite::fault(&error), Fault::Refused, "{error}");
+    }
+    let above = last + 10;
+    outbox.execute(&insert(&above.to_string(), "")).await;
+    outbox.execute(&insert("NULL", "")).await;
+    outbox.some_events(2).await;
+    let stored = outbox.read(&everything()).await.events;
+    let stored: Vec<_> = stored.iter().map(|row| row.envelope.id).collect();
+    assert_eq!(stored, [last - 2, last - 1, above, above + 1, above + 2, above + 3]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ mod read;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Batch, ClaimRequest, Claimed, Fence, Read, Registration, Settled, Settlement, Start,
+    Batch, Claim, ClaimRequest, Claimed, Fence, Read, Registration, Settled, Settlement, Start,
 };
 use outbox_sdk::{Backend, Migrator, NewEnvelope, Progress, Published, Tables};
 use outbox_tests::{TestDb, eventually, on_every_database};
@@ -61,13 +61,29 @@ impl<T: TestDb> Outbox<T> {
     }
 
     async fn register(&self, name: &str, start: Option<Start>) -> outbox_sdk::backend::Registered {
-        let consumer = Registration { name: name.to_owned(), start, config: "{}".to_owned() };
+        self.configure(name, start, "{}").await
+    }
+
+    async fn configure(
+        &self,
+        name: &str,
+        start: Option<Start>,
+        config: &str,
+    ) -> outbox_sdk::backend::Registered {
+        let consumer = Registration { name: name.to_owned(), start, config: config.to_owned() };
         T::Db::register(&mut *self.conn().await, &self.tables, &[consumer]).await.unwrap().remove(0)
     }
 
+    async fn ask(&self, claim: &ClaimRequest<'_>) -> Claim {
+        T::Db::claim(&mut *self.conn().await, &self.tables, claim).await.unwrap()
+    }
+
     async fn try_claim(&self, consumer: &str, owner: &str, lease: Duration) -> Option<Claimed> {
-        let claim = ClaimRequest { consumer, slot: 0, owner, lease };
-        T::Db::claim(&mut *self.conn().await, &self.tables, &claim).await.unwrap()
+        match self.ask(&ClaimRequest { consumer, slot: 0, owner, lease, config: "{}" }).await {
+            Claim::Claimed(claimed) => Some(*claimed),
+            Claim::Taken => None,
+            refused => panic!("{refused:?}"),
+        }
     }
 
     async fn claim(&self, consumer: &str) -> Claimed {
@@ -126,7 +142,14 @@ fn with_payload(payload: &str) -> NewEnvelope {
 
 /// A read of everything from the beginning.
 fn everything() -> Read<'static> {
-    Read { gaps: &[], above: 0, limit: 1_000, max_bytes: 1 << 30, max_payload_bytes: 1 << 20 }
+    Read {
+        gaps: &[],
+        above: 0,
+        limit: 1_000,
+        max_bytes: 1 << 30,
+        max_payload_bytes: 1 << 20,
+        without_payloads: false,
+    }
 }
 
 /// The owner's write that changes nothing but the lease.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    ClaimRequest, DeadReason, Due, NewDeadLetter, Pause, Registered, Registration, Settled, Settlement,
-    Stall, StallRow, Start,
+    Claim, ClaimRequest, DeadReason, Due, NewDeadLetter, Pause, Registered, Registration, Settled,
+    Settlement, Stall, StallRow, Start,
 };
-use outbox_sdk::{Backend, Progress};
+use outbox_sdk::{Backend, Lane, Progress};
 use outbox_tests::eventually;
 use uuid::Uuid;
 
@@ -18,12 +18,14 @@ super::on_every_database! {
     now_settles_what_is_there
     a_time_settles_what_was_before
     a_slot_has_one_owner
+    a_slot_goes_to_the_configuration_that_is_registered
     a_lease_that_is_over_can_be_taken
     epochs_never_come_back
     settling_stores_the_whole_set
     a_zombie_changes_nothing
     a_write_without_its_anchor_is_refused
     stalls_are_replaced_and_deleted
+    the_longest_lane_can_wait
     the_wait_for_a_schema_is_counted_from_its_beginning
     a_pause_lasts_until_it_is_ended
     a_released_slot_is_free_at_once
@@ -119,24 +121,45 @@ async fn a_time_settles_what_was_before<T: TestDb>() {
 
 async fn a_slot_has_one_owner<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
-    assert!(outbox.try_claim("crm", "a", LONG).await.is_none(), "it is not registered");
+    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config: "{}" };
+    assert_eq!(outbox.ask(&claim).await, Claim::Unregistered);
     outbox.register("crm", None).await;
     let mut claims = tokio::task::JoinSet::new();
     for n in 0..8 {
         let (pool, tables) = (outbox.pool.clone(), outbox.tables.clone());
         claims.spawn(async move {
             let owner = n.to_string();
-            let claim = ClaimRequest { consumer: "crm", slot: 0, owner: &owner, lease: LONG };
+            let claim = ClaimRequest { owner: &owner, ..claim };
             let mut conn = pool.acquire().await.unwrap();
-            T::Db::claim(&mut *conn, &tables, &claim).await.unwrap().is_some()
+            matches!(T::Db::claim(&mut *conn, &tables, &claim).await.unwrap(), Claim::Claimed(_))
         });
     }
     let won = claims.join_all().await;
     assert_eq!(won.iter().filter(|won| **won).count(), 1);
-    assert!(outbox.try_claim("crm", "a", LONG).await.is_none());
-    let other_slot = ClaimRequest { consumer: "crm", slot: 1, owner: "a", lease: LONG };
-    let none = T::Db::claim(&mut *outbox.conn().await, &outbox.tables, &other_slot).await.unwrap();
-    assert!(none.is_none(), "there is no such slot");
+    assert_eq!(outbox.ask(&claim).await, Claim::Taken);
+    assert_eq!(outbox.ask(&ClaimRequest { slot: 1, ..claim }).await, Claim::Unregistered);
+}
+
+async fn a_slot_goes_to_the_configuration_that_is_registered<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let (old, new) = (r#"{"majors": {"customer.updated": 1}}"#, r#"{"majors": {"customer.updated": 2}}"#);
+    let with = |config| ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config };
+    outbox.configure("crm", None, old).await;
+    assert_eq!(outbox.ask(&with(new)).await, Claim::OtherConfig);
+    let Claim::Claimed(claimed) = outbox.ask(&with(old)).await else { panic!("a free slot") };
+
+    // Another relay brings another configuration, while the lease is running and afterwards.
+    outbox.configure("crm", None, new).await;
+    assert_eq!(outbox.ask(&with(old)).await, Claim::OtherConfig);
+    assert_eq!(outbox.ask(&with(new)).await, Claim::Taken);
+    let empty = Progress::new();
+    outbox.settle_done(&Settlement { release: true, ..renewal(&claimed.fence, &empty, &empty) }).await;
+    assert_eq!(outbox.ask(&with(old)).await, Claim::OtherConfig);
+    assert_eq!(consumers(&outbox).await[0].owner, None, "a refused claim writes nothing");
+    // The same one again changes nothing.
+    outbox.configure("crm", None, new).await;
+    let Claim::Claimed(next) = outbox.ask(&with(new)).await else { panic!("a free slot") };
+    assert!(next.clean && next.fence.epoch > claimed.fence.epoch);
 }
 
 async fn a_lease_that_is_over_can_be_taken<T: TestDb>() {
@@ -324,6 +347,50 @@ async fn stalls_are_replaced_and_deleted<T: TestDb>() {
     assert_eq!((row.due_in, row.single), (Duration::ZERO, false));
     assert!(lane(&stored.stalls, &lanes[2]).is_none());
     assert_eq!(lane(&stored.stalls, "[4]").unwrap().due_in, Duration::ZERO, "nothing stored: now");
+}
+
+async fn the_longest_lane_can_wait<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let consumer = "c".repeat(63);
+    outbox.register(&consumer, None).await;
+    let mut claimed = outbox.claim(&consumer).await;
+    let empty = Progress::new();
+    let control: String = (1..32_u8).map(char::from).cycle().take(255).collect();
+    // A text that does not compress: what the index stores may be as long as it looks.
+    let mixed = |from: u32| -> String {
+        (from..)
+            .map(|n| if n.wrapping_mul(2_654_435_761) >> 16 & 1 == 0 { '"' } else { '\\' })
+            .take(255)
+            .collect()
+    };
+    let escaped: String =
+        (1..u8::MAX).map(|n| char::from(1 + n.wrapping_mul(167) % 7)).chain(['\u{1}']).collect();
+    let wide: String = (0..63_u32).filter_map(|n| char::from_u32(0x1_f300 + n * 7)).collect();
+    let quotes = "\"".repeat(255);
+    for (kind, id) in [
+        (quotes.clone(), quotes.clone()),
+        (quotes, control),
+        (mixed(1), mixed(1_000)),
+        (mixed(1), escaped),
+        (wide.clone(), wide + "xyz"),
+    ] {
+        assert!(kind.len() <= 255 && id.len() == 255, "{} {}", kind.len(), id.len());
+        let mut head = event(&id);
+        (head.aggregate_type, head.tenant_id) = (kind, Some(Uuid::now_v7()));
+        let published = outbox.append(&head).await;
+        let lane = Lane::aggregate(head.tenant_id, &head.aggregate_type, &id);
+        let stalls = [stall(&lane.key(), published.id)];
+        let write = Settlement {
+            consumer: &consumer,
+            stalls: &stalls,
+            release: true,
+            ..renewal(&claimed.fence, &empty, &empty)
+        };
+        outbox.settle_done(&write).await;
+        claimed = outbox.claim(&consumer).await;
+        assert!(claimed.stalls.iter().any(|row| Lane::parse(&row.lane).as_ref() == Some(&lane)), "{lane}");
+    }
+    assert_eq!(claimed.stalls.len(), 5);
 }
 
 /// Gives the slot back and claims it again.

@@ -15,6 +15,7 @@ super::on_every_database! {
     gaps_and_new_ids_come_merged_by_id
     a_page_ends_at_its_bytes
     a_payload_that_is_too_large_stays_behind
+    a_read_without_payloads_brings_everything_else
     the_anchor_is_the_row_at_the_high_water_mark
     delayed_events_say_when_they_are_due
     a_lane_is_one_aggregate_of_one_tenant
@@ -122,6 +123,37 @@ async fn a_payload_that_is_too_large_stays_behind<T: TestDb>() {
     assert_eq!(page.events[1].envelope.payload, large);
 }
 
+async fn a_read_without_payloads_brings_everything_else<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let mut full = event("1");
+    full.tenant_id = Some(Uuid::now_v7());
+    full.actor = Some(r#"{"id": 5}"#.to_owned());
+    full.older_payloads = Some(r#"{"1": {}}"#.to_owned());
+    outbox.append_all(&[full.clone(), event("1"), event("2")]).await;
+    let whole = outbox.read(&everything()).await;
+    let mut expected = whole.clone();
+    for row in &mut expected.events {
+        row.defect = Some(Defect::PayloadUnreadable);
+        row.envelope.payload.clear();
+        (row.envelope.older_payloads, row.envelope.actor) = (None, None);
+    }
+    // What is not printed counts for no limit on bytes.
+    let without =
+        Read { without_payloads: true, max_bytes: 1, max_payload_bytes: 1, above: 0, ..everything() };
+    assert_eq!(outbox.read(&without).await, expected);
+    let page = outbox.read(&Read { limit: 2, ..without }).await;
+    assert_eq!((page.events.len(), page.full), (2, true));
+
+    let platform = Lane::aggregate(None, "customer", "1");
+    let tenants = Lane::aggregate(full.tenant_id, "customer", "1");
+    let single = Lane::Single(whole.events[2].envelope.id);
+    for (of, n) in [(&tenants, 0), (&platform, 1), (&single, 2)] {
+        let without = LaneRead { without_payloads: true, max_bytes: 1, max_payload_bytes: 1, ..lane(of) };
+        let page = T::Db::read_lane(&mut *outbox.conn().await, &outbox.tables, &without).await.unwrap();
+        assert_eq!(page.events, expected.events[n..=n], "{of}");
+    }
+}
+
 async fn the_anchor_is_the_row_at_the_high_water_mark<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
     let all = outbox.some_events(2).await;
@@ -162,7 +194,15 @@ async fn delayed_events_say_when_they_are_due<T: TestDb>() {
 }
 
 fn lane(lane: &Lane) -> LaneRead<'_> {
-    LaneRead { lane, from: 0, through: i64::MAX, limit: 100, max_bytes: 1 << 30, max_payload_bytes: 1 << 20 }
+    LaneRead {
+        lane,
+        from: 0,
+        through: i64::MAX,
+        limit: 100,
+        max_bytes: 1 << 30,
+        max_payload_bytes: 1 << 20,
+        without_payloads: false,
+    }
 }
 
 async fn lane_page<T: TestDb>(outbox: &Outbox<T>, read: &LaneRead<'_>) -> (Vec<i64>, bool) {

@@ -36,6 +36,10 @@ fn typed(event_type: &str) -> JsonEvent {
     JsonEvent::new(event_type, 1, "customer", "{}")
 }
 
+fn about(aggregate_type: &str, aggregate_id: &str) -> JsonEvent {
+    JsonEvent::new("customer.changed", 1, aggregate_type, "{}").aggregate_id(aggregate_id)
+}
+
 fn version(major: u32) -> JsonEvent {
     JsonEvent::new("customer.changed", major, "customer", "{}")
 }
@@ -43,6 +47,7 @@ fn version(major: u32) -> JsonEvent {
 type Fits = fn(&PublishError) -> bool;
 
 fn bad_json() -> Vec<(JsonEvent, Fits)> {
+    use LimitError::{AggregateId, AggregateIdEmpty, AggregateType, AggregateTypeControl};
     use LimitError::{LoneSurrogate, NotAnObject, Nul, NumberTooLarge, TooDeep, TooLarge};
     use PublishError::{EventType, Limit, NotJson, SchemaVersion};
 
@@ -74,6 +79,10 @@ fn bad_json() -> Vec<(JsonEvent, Fits)> {
         (payload("{"), not_json),
         (payload("{'a':1}"), not_json),
         (payload(r#"{"a":NaN}"#), not_json),
+        (about(&"x".repeat(256), "1"), |error| matches!(error, Limit(AggregateType { bytes: 256 }))),
+        (about("cust\nomer", "1"), |error| matches!(error, Limit(AggregateTypeControl))),
+        (about("customer", &"x".repeat(256)), |error| matches!(error, Limit(AggregateId { bytes: 256 }))),
+        (about("customer", ""), |error| matches!(error, Limit(AggregateIdEmpty))),
         (typed(""), event_type),
         (typed("customer"), event_type),
         (typed("Customer.changed"), event_type),
@@ -137,9 +146,22 @@ async fn a_doomed_transaction_does_not_seem_to_commit<T: TestDb>() {
     assert_eq!(sink.delivered(), ids(&after));
 }
 
-/// A row that only the database refuses: an aggregate type with a control character.
-fn refused_by_the_table() -> JsonEvent {
-    JsonEvent::new("customer.changed", 1, "cust\u{1}omer", "{}")
+/// A row that only the database refuses: the derive would not have let its name through.
+#[derive(Serialize, JsonSchema)]
+struct RefusedByTheTable {}
+
+impl OutboxEvent for RefusedByTheTable {
+    const EVENT_TYPE: &'static str = "customer.\u{1}";
+    const SCHEMA_VERSION: u32 = 1;
+    const AGGREGATE_TYPE: &'static str = "customer";
+
+    fn aggregate_id(&self) -> Option<String> {
+        None
+    }
+
+    fn tenant_id(&self) -> Option<uuid::Uuid> {
+        None
+    }
 }
 
 #[tokio::test]
@@ -147,7 +169,7 @@ async fn a_row_refused_by_postgres_dooms_the_transaction_loudly() {
     let world = World::<PgTestDb>::new().await;
     let mut tx = world.outbox.begin(&world.pool).await.unwrap();
     world.outbox.publish_json(&mut tx, &changed("1", 0)).await.unwrap();
-    let error = world.outbox.publish_json(&mut tx, &refused_by_the_table()).await.unwrap_err();
+    let error = world.outbox.publish(&mut tx, &RefusedByTheTable {}).await.unwrap_err();
     assert!(matches!(error, PublishError::Refused(_)), "{error:?}");
     let error = world.outbox.publish_json(&mut tx, &changed("1", 1)).await.unwrap_err();
     assert!(matches!(error, PublishError::TransactionFailed(_)), "{error:?}");
@@ -161,7 +183,7 @@ async fn a_row_refused_by_sqlite_leaves_the_transaction_usable() {
     let world = World::<SqliteTestDb>::new().await;
     let mut tx = world.outbox.begin(&world.pool).await.unwrap();
     world.outbox.publish_json(&mut tx, &changed("1", 0)).await.unwrap();
-    let error = world.outbox.publish_json(&mut tx, &refused_by_the_table()).await.unwrap_err();
+    let error = world.outbox.publish(&mut tx, &RefusedByTheTable {}).await.unwrap_err();
     assert!(matches!(error, PublishError::Refused(_)), "{error:?}");
     world.outbox.publish_json(&mut tx, &changed("1", 1)).await.unwrap();
     world.outbox.commit(tx).await.unwrap();

@@ -11,7 +11,9 @@ use outbox_schema::bless::BlessError;
 use outbox_sdk::webhook::SecretError;
 use outbox_sdk::{MigrateError, PublishError};
 
-use crate::exit::{Failure, chain};
+use outbox_relay::chain;
+
+use crate::exit::Failure;
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum DemoError {

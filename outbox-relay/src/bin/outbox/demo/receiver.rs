@@ -179,7 +179,7 @@ async fn hook(
             StatusCode::NO_CONTENT
         }
         Err(HandlerError::Reject(_)) => StatusCode::GONE,
-        Err(HandlerError::Retry(_)) => StatusCode::SERVICE_UNAVAILABLE,
+        Err(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
     .into_response()
 }
