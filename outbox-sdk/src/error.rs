@@ -1,12 +1,17 @@
 //! Errors of publishing.
 
+use std::error::Error as _;
+use std::fmt;
+
 use outbox_schema::ShapeError;
 
 use crate::backend::{Backend, Fault};
 use crate::limits::LimitError;
 
 /// A publish, begin or commit that failed. The texts hold neither payload nor connection secrets.
-#[derive(Debug, thiserror::Error)]
+///
+/// Nor does the `Debug` form: a driver's error holds the refused row in its details, so only its own short text is shown.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
     /// `publish_on` was given a connection on which no transaction is open.
@@ -92,5 +97,26 @@ impl PublishError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::AggregateBusy(_) | Self::DatabaseBusy(_) | Self::Retryable(_))
+    }
+}
+
+impl fmt::Debug for PublishError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            match error.downcast_ref::<sqlx::Error>().and_then(sqlx::Error::as_database_error) {
+                Some(refused) => {
+                    write!(f, ": database error {}", refused.code().unwrap_or_default())?;
+                    if let Some(constraint) = refused.constraint() {
+                        write!(f, ", constraint {constraint}")?;
+                    }
+                    return Ok(());
+                }
+                None => write!(f, ": {error}")?,
+            }
+            cause = error.source();
+        }
+        Ok(())
     }
 }

@@ -16,9 +16,15 @@ pub struct Limits {
     max_depth: usize,
 }
 
-/// The largest exponent of a number. PostgreSQL stores `1e131071` in 8 bytes and prints 131,072 digits: a payload of
-/// such numbers would be thousands of times larger for its readers than for its writer.
-const MAX_EXPONENT: u32 = 400;
+/// The most digits with which a number may print, its exponent written out. PostgreSQL stores `1e131071` in 8 bytes and
+/// prints 131,072 digits: a payload of such numbers would be thousands of times larger for its readers than for its
+/// writer. Enough for every 64-bit float.
+const MAX_DIGITS: usize = 330;
+/// The longest W3C `traceparent` and `tracestate`.
+const MAX_TRACEPARENT_BYTES: usize = 55;
+const MAX_TRACESTATE_BYTES: usize = 512;
+/// The largest actor.
+const MAX_ACTOR_BYTES: usize = 64 * 1024;
 
 /// The longest aggregate type and the longest aggregate id, in bytes; the tables refuse longer ones too. Both make up a
 /// lane's key, escaped as JSON, and the key must fit into an index entry.
@@ -60,6 +66,8 @@ impl Limits {
         }
         let bytes = payload.as_bytes();
         let mut depth = 0_usize;
+        // What the exponents add when the numbers are printed.
+        let mut printed = payload.len();
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
             match byte {
@@ -74,7 +82,15 @@ impl Limits {
                     }
                 }
                 b'}' | b']' => depth = depth.saturating_sub(1),
-                b'e' | b'E' => check_exponent(bytes, at)?,
+                b'-' | b'0'..=b'9' => {
+                    let (end, exponent) = check_number(bytes, at)?;
+                    printed = printed.saturating_add(exponent);
+                    if printed > self.max_bytes {
+                        return Err(LimitError::TooLarge { bytes: printed, limit: self.max_bytes });
+                    }
+                    at = end;
+                    continue;
+                }
                 _ => {}
             }
             at += 1;
@@ -132,18 +148,52 @@ fn hex4(bytes: &[u8], at: usize) -> Option<u32> {
     digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok())?
 }
 
-/// At an `e` outside of strings: a number's exponent, or a letter of `true` and `false`.
-fn check_exponent(bytes: &[u8], at: usize) -> Result<(), LimitError> {
-    let after_digit = at > 0 && bytes.get(at - 1).is_some_and(u8::is_ascii_digit);
-    if !after_digit {
-        return Ok(());
+/// Walks a number from its first character to behind its last one; also tells its exponent.
+fn check_number(bytes: &[u8], at: usize) -> Result<(usize, usize), LimitError> {
+    let of_number = |byte: &u8| matches!(byte, b'+' | b'-' | b'.' | b'0'..=b'9' | b'e' | b'E');
+    let end =
+        bytes.iter().skip(at).position(|byte| !of_number(byte)).map_or(bytes.len(), |length| at + length);
+    let number = bytes.get(at..end).unwrap_or_default();
+    let split = number.iter().position(|byte| matches!(byte, b'e' | b'E')).unwrap_or(number.len());
+    let (digits, power) = number.split_at(split);
+    let mut exponent = 0_usize;
+    for digit in power.iter().filter(|byte| byte.is_ascii_digit()) {
+        exponent = exponent.saturating_mul(10).saturating_add(usize::from(digit - b'0'));
     }
-    let sign = usize::from(matches!(bytes.get(at + 1), Some(b'+' | b'-')));
-    let mut exponent = 0_u32;
-    for digit in bytes.iter().skip(at + 1 + sign).take_while(|b| b.is_ascii_digit()) {
-        exponent = exponent.saturating_mul(10).saturating_add(u32::from(digit - b'0'));
+    let digits = digits.iter().filter(|byte| byte.is_ascii_digit()).count();
+    // Many readers know 64-bit floats only; those that are short enough to be one are looked at closely.
+    let finite =
+        || std::str::from_utf8(number).ok().and_then(|text| text.parse().ok()).is_none_or(f64::is_finite);
+    if digits.saturating_add(exponent) > MAX_DIGITS || (exponent > 290 && !finite()) {
+        return Err(LimitError::NumberTooLarge { limit: MAX_DIGITS });
     }
-    if exponent > MAX_EXPONENT { Err(LimitError::NumberTooLarge { limit: MAX_EXPONENT }) } else { Ok(()) }
+    Ok((end, exponent))
+}
+
+/// Checks what belongs to the operation: it travels with each of its events.
+///
+/// # Errors
+/// The first rule that it breaks.
+pub(crate) fn check_context(
+    actor: Option<&str>,
+    traceparent: Option<&str>,
+    tracestate: Option<&str>,
+) -> Result<(), LimitError> {
+    let plain =
+        |text: &str, most: usize| text.len() <= most && text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if traceparent.is_some_and(|text| !plain(text, MAX_TRACEPARENT_BYTES))
+        || tracestate.is_some_and(|text| !plain(text, MAX_TRACESTATE_BYTES))
+    {
+        return Err(LimitError::Trace);
+    }
+    // Wrapped in an object, an actor obeys the rules of a payload, whatever JSON it is.
+    match actor {
+        Some(actor) => Limits::default()
+            .max_bytes(MAX_ACTOR_BYTES)
+            .check(&format!("{{\"\":{actor}}}"))
+            .map_err(|_| LimitError::Actor),
+        None => Ok(()),
+    }
 }
 
 /// An event that breaks a limit. Never holds a part of the event.
@@ -181,11 +231,26 @@ pub enum LimitError {
     )]
     LoneSurrogate,
     /// It holds a number that would print as more digits than readers take.
-    #[error("the payload holds a number with an exponent beyond {limit}; send it as a string, or scale it")]
+    #[error(
+        "the payload holds a number of more than {limit} digits, its exponent written out, or beyond a 64-bit float; send it \
+         as a string, or scale it"
+    )]
     NumberTooLarge {
-        /// The largest exponent.
-        limit: u32,
+        /// The most digits.
+        limit: usize,
     },
+    /// The context's actor is too large, too deep, or holds what no database stores.
+    #[error(
+        "the actor is larger than 64 KiB or breaks another rule of payloads (depth, NUL, lone surrogates, huge numbers); \
+         name who acted, and keep the rest in your own tables"
+    )]
+    Actor,
+    /// The context's trace is not as W3C Trace Context writes it.
+    #[error(
+        "the trace context is not as W3C writes it: `traceparent` has at most 55 and `tracestate` at most 512 bytes of \
+         printable ASCII; hand on the headers as they are"
+    )]
+    Trace,
     /// The aggregate type is too long.
     #[error(
         "the aggregate type has {bytes} bytes, more than the limit of 255; give the kind of aggregate a short name, such \
@@ -234,7 +299,7 @@ mod tests {
             "{}",
             " \n{\"a\":[1,2,{\"b\":null}]}",
             r#"{"text":"\"quoted\" \\u0000 \u00e9 \ud83d\ude00 é 😀","e":true,"f":false}"#,
-            r#"{"n":[1e2,1E+400,-2.5e-400,18446744073709551616,0.1]}"#,
+            r#"{"n":[1e2,1E+308,-2.5e-307,1.7976931348623157e308,18446744073709551616,0.1]}"#,
             r#"{"e1e999999":"1e999999"}"#,
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
@@ -254,8 +319,8 @@ mod tests {
             (r#"{"a":"\ud800\ud800\udc00"}"#, LimitError::LoneSurrogate),
             (r#"{"a":"\udc00"}"#, LimitError::LoneSurrogate),
             (r#"{"a":"\uD800\n"}"#, LimitError::LoneSurrogate),
-            (r#"{"a":1e401}"#, LimitError::NumberTooLarge { limit: 400 }),
-            (r#"{"a":[1.5E-99999999999]}"#, LimitError::NumberTooLarge { limit: 400 }),
+            (r#"{"a":1e309}"#, LimitError::NumberTooLarge { limit: 330 }),
+            (r#"{"a":[1.5E-99999999999999999999999]}"#, LimitError::NumberTooLarge { limit: 330 }),
         ] {
             assert_eq!(check(bad), Err(error), "{bad}");
         }
@@ -273,6 +338,32 @@ mod tests {
         assert_eq!(check(&deep), Ok(()));
         let deeper = format!("{{\"a\":{}1{}}}", "[".repeat(100), "]".repeat(100));
         assert_eq!(check(&deeper), Err(LimitError::TooDeep { limit: 100 }));
+    }
+
+    #[test]
+    fn numbers_count_as_they_print() {
+        let limits = Limits::default().max_bytes(600);
+        assert_eq!(limits.check(r#"{"a":[1e290,1e290]}"#), Ok(()));
+        assert_eq!(
+            limits.check(r#"{"a":[1e290,1e290,1e2]}"#),
+            Err(LimitError::TooLarge { bytes: 23 + 290 + 290, limit: 600 })
+        );
+        let digits = |n: usize| format!("{{\"a\":{}}}", "7".repeat(n));
+        assert_eq!(check(&digits(309)), Ok(()));
+        assert_eq!(check(&digits(331)), Err(LimitError::NumberTooLarge { limit: 330 }));
+    }
+
+    #[test]
+    fn a_context_is_small_and_plain() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        assert_eq!(check_context(Some(r#""service""#), Some(parent), Some("a=b")), Ok(()));
+        assert_eq!(check_context(None, Some(&format!("{parent}0")), None), Err(LimitError::Trace));
+        assert_eq!(check_context(None, Some("a\0"), None), Err(LimitError::Trace));
+        assert_eq!(check_context(None, None, Some(&"x".repeat(513))), Err(LimitError::Trace));
+        let large = format!("\"{}\"", "x".repeat(64 * 1024));
+        for actor in [large.as_str(), r#""\u0000""#, "[1e999]"] {
+            assert_eq!(check_context(Some(actor), None, None), Err(LimitError::Actor));
+        }
     }
 
     #[test]

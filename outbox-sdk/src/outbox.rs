@@ -12,7 +12,7 @@ use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::error::PublishError;
 use crate::event::OutboxEvent;
 use crate::hint::Hint;
-use crate::limits::{Limits, check_aggregate};
+use crate::limits::{Limits, check_aggregate, check_context};
 use crate::tables::Tables;
 
 /// Writes events into the outbox, inside the caller's own transaction.
@@ -209,7 +209,7 @@ impl Outbox {
         let mut envelope = NewEnvelope::new(E::EVENT_TYPE, E::SCHEMA_VERSION, E::AGGREGATE_TYPE, payload);
         envelope.aggregate_id = aggregate_id;
         envelope.tenant_id = event.tenant_id();
-        Ok(self.in_context(envelope))
+        self.in_context(envelope)
     }
 
     fn json_envelope(&self, event: &JsonEvent) -> Result<NewEnvelope, PublishError> {
@@ -230,11 +230,16 @@ impl Outbox {
         envelope.aggregate_id.clone_from(&event.aggregate_id);
         envelope.tenant_id = event.tenant_id;
         envelope.occurred_at = event.occurred_at;
-        Ok(self.in_context(envelope))
+        self.in_context(envelope)
     }
 
-    fn in_context(&self, mut envelope: NewEnvelope) -> NewEnvelope {
+    fn in_context(&self, mut envelope: NewEnvelope) -> Result<NewEnvelope, PublishError> {
         let context = &self.context;
+        check_context(
+            context.actor.as_deref(),
+            context.traceparent.as_deref(),
+            context.tracestate.as_deref(),
+        )?;
         envelope.tenant_id = envelope.tenant_id.or(context.tenant_id);
         envelope.correlation_id = context.correlation_id;
         envelope.causation_id = context.causation_id;
@@ -243,7 +248,7 @@ impl Outbox {
         envelope.traceparent.clone_from(&context.traceparent);
         envelope.tracestate.clone_from(&context.tracestate);
         envelope.delay = self.delay;
-        envelope
+        Ok(envelope)
     }
 }
 

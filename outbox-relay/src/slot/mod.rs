@@ -118,6 +118,12 @@ pub(crate) enum Distrust {
         "the event at the high-water mark is gone: the server lost commits or was restored; reading again from what is settled"
     )]
     AnchorGone,
+    /// The ids were started again below those that were read.
+    #[error("the ids of the event table were started again: the table was truncated or restored")]
+    IdsRestarted,
+    /// Row security hides events: what is hidden would be taken for rolled back.
+    #[error("row security now hides events from the relay's role")]
+    Hidden,
 }
 
 /// What a read came to.
@@ -221,6 +227,12 @@ impl Slot {
     ) -> Result<Accepted, Distrust> {
         if !batch.primary {
             return Err(Distrust::Standby);
+        }
+        if !batch.sees_all_rows {
+            return Err(Distrust::Hidden);
+        }
+        if batch.last_id < self.hwm {
+            return Err(Distrust::IdsRestarted);
         }
         if let Some((id, event_id)) = self.anchor {
             // Retention may delete a settled event. Another event in its place has its id a second time.

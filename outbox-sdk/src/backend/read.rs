@@ -47,6 +47,10 @@ pub struct Batch {
     pub anchor: Option<Uuid>,
     /// Whether the answer comes from the primary.
     pub primary: bool,
+    /// The last id drawn. Never below the high-water mark, unless the ids were started again.
+    pub last_id: i64,
+    /// Whether no row security hides events from this role: a hidden row looks like one that was rolled back.
+    pub sees_all_rows: bool,
 }
 
 /// An event with what the database's clock says of it.

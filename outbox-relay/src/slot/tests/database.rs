@@ -231,7 +231,7 @@ impl Database {
         let full = events.len() >= limit || events.len() > keep.max(1);
         events.truncate(keep.max(1));
         let anchor = self.visible().find(|&(id, _)| id == above).map(|(_, row)| row.event_id);
-        Batch { events, full, anchor, primary: true }
+        Batch { events, full, anchor, primary: true, last_id: i64::MAX, sees_all_rows: true }
     }
 
     fn lane_rows(&self, lane: &Lane, from: i64, through: i64) -> impl Iterator<Item = (i64, &Row)> {

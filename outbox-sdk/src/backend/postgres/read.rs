@@ -47,6 +47,8 @@ pub(super) async fn batch(
         full: page.full,
         anchor: server.try_get("anchor")?,
         primary: server.try_get("on_primary")?,
+        last_id: server.try_get("last_id")?,
+        sees_all_rows: server.try_get("sees_all_rows")?,
     })
 }
 

@@ -24,7 +24,9 @@ FROM
         SELECT
             NOT pg_is_in_recovery() AS on_primary,
             clock_timestamp() AS read_at,
-            (SELECT event_id FROM {schema}.event WHERE id = $5) AS anchor
+            (SELECT event_id FROM {schema}.event WHERE id = $5) AS anchor,
+            (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {schema}.event_id_seq) AS last_id,
+            ({sees_all_rows}) AS sees_all_rows
     ) AS server
     LEFT JOIN page ON true
 ORDER BY page.id

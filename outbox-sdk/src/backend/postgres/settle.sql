@@ -1,7 +1,8 @@
 -- The fence: the first statement of every transaction that writes progress. With the row's place (its ctid) it finds
 -- the row at once although a held snapshot keeps its dead versions; without, it finds a row that somebody else has
 -- moved (an operator's pause). Identity is asked in both: another row may lie at that place by now. The anchor
--- ($5, $6) is the row at the owner's high-water mark: a server that lost commits lacks it.
+-- ($5, $6) is the row at the owner's high-water mark: a server that lost commits
+-- lacks it. Retention may delete it once it is settled, but another event never takes its id.
 UPDATE {schema}.consumer
 SET settled = $7::int8multirange,
     void = $8::int8multirange,
@@ -21,7 +22,6 @@ WHERE {place} name = $1
     AND rev = $4
     AND (
         $5::bigint IS NULL
-        OR settled @> $5::bigint
-        OR EXISTS (SELECT FROM {schema}.event WHERE id = $5::bigint AND event_id = $6)
+        OR coalesce((SELECT event_id = $6 FROM {schema}.event WHERE id = $5::bigint), settled @> $5::bigint)
     )
 RETURNING ctid::text AS ctid, epoch, rev, paused_until, wanted IS NOT NULL AS wanted, clock_timestamp() AS read_at

@@ -96,6 +96,10 @@ impl Renderer {
             match name {
                 "schema" => rendered.push_str(&self.schema),
                 "event" | "event_id_seq" | "epoch" => rendered.push_str(&self.literal(name)),
+                "sees_all_rows" => {
+                    // Parts of a statement hold placeholders themselves.
+                    rendered.push_str(&self.render(include_str!("sees_all_rows.sql").trim_end()));
+                }
                 "page" => rendered.push_str(include_str!("page.sql").trim_end()),
                 "place" => rendered.push_str("ctid = $14::tid AND"),
                 "lane_lock" => rendered.push_str(LANE_LOCK),

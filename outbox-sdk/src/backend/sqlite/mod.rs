@@ -63,6 +63,7 @@ impl Backend for Sqlite {
         event: &NewEnvelope,
         _: WriteOrder,
     ) -> Result<Published, Error> {
+        ensure_not_ended(conn).await?;
         let insert = query(APPEND)
             .bind(uuid(event.event_id))
             .bind(&event.event_type)
@@ -89,6 +90,7 @@ impl Backend for Sqlite {
         events: &[NewEnvelope],
         _: WriteOrder,
     ) -> Result<Vec<Published>, Error> {
+        ensure_not_ended(conn).await?;
         let list = json(events.iter().map(EventParam::new))?;
         let rows = query(APPEND_ALL).bind(list).fetch_all(conn).await?;
         let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
@@ -168,8 +170,9 @@ impl Backend for Sqlite {
             .bind(read.without_payloads)
             .fetch_all(conn)
             .await?;
-        let mut batch = Batch { primary: true, ..Batch::default() };
+        let mut batch = Batch { primary: true, sees_all_rows: true, ..Batch::default() };
         let Some(first) = rows.first() else { return Ok(batch) };
+        batch.last_id = first.try_get("last_id")?;
         // An anchor that is no UUID is not the row that the owner read.
         batch.anchor =
             first.try_get::<Option<String>, _>("anchor")?.and_then(|text| Uuid::parse_str(&text).ok());
@@ -406,6 +409,11 @@ async fn written(
     statement: Query<'_, Sqlite, SqliteArguments>,
 ) -> Result<Option<SqliteRow>, Error> {
     Ok(statement.fetch_all(conn).await?.pop())
+}
+
+/// A transaction that SQLite has ended by itself is still open for sqlx: an event would be written without its cause.
+async fn ensure_not_ended(conn: &mut SqliteConnection) -> Result<(), Error> {
+    if conn.is_in_transaction() { Sqlite::ensure_usable(conn).await } else { Ok(()) }
 }
 
 /// Whether SQLite has a transaction open, whatever sqlx counts: it refuses a second `BEGIN` without any other effect.

@@ -30,6 +30,7 @@ carried AS (
 SELECT
     (SELECT event_id FROM outbox_event WHERE id = ?1) AS anchor,
     (SELECT count(*) FROM candidate) AS candidates,
+    ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'outbox_event'), 0) AS last_id,
     event.*
 FROM (SELECT 1)
 LEFT JOIN (

@@ -16,11 +16,10 @@ SET settled = ?5,
 WHERE name = ?1 AND slot = ?2 AND epoch = ?3 AND rev = ?4
   AND (
       ?10 IS NULL
-      OR EXISTS (SELECT 1 FROM outbox_event WHERE id = ?10 AND event_id = ?11)
-      OR EXISTS (
+      OR ifnull((SELECT event_id = ?11 FROM outbox_event WHERE id = ?10), EXISTS (
           SELECT 1 FROM json_each(outbox_consumer.settled) AS span
           WHERE ?10 >= span.value ->> 0 AND ?10 < span.value ->> 1
-      )
+      ))
   )
 RETURNING
     epoch, rev, wanted IS NOT NULL AS wanted,

@@ -2,10 +2,9 @@
 SELECT
     epoch, rev,
     ?3 IS NULL
-    OR EXISTS (SELECT 1 FROM outbox_event WHERE id = ?3 AND event_id = ?4)
-    OR EXISTS (
+    OR ifnull((SELECT event_id = ?4 FROM outbox_event WHERE id = ?3), EXISTS (
         SELECT 1 FROM json_each(outbox_consumer.settled) AS span
         WHERE ?3 >= span.value ->> 0 AND ?3 < span.value ->> 1
-    ) AS anchored
+    )) AS anchored
 FROM outbox_consumer
 WHERE name = ?1 AND slot = ?2

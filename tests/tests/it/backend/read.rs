@@ -30,7 +30,14 @@ fn ids(batch: &[outbox_sdk::backend::StoredEvent]) -> Vec<i64> {
 
 async fn an_empty_outbox_reads_as_nothing<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
-    let nothing = Batch { events: Vec::new(), full: false, anchor: None, primary: true };
+    let nothing = Batch {
+        events: Vec::new(),
+        full: false,
+        anchor: None,
+        primary: true,
+        last_id: 0,
+        sees_all_rows: true,
+    };
     assert_eq!(outbox.read(&everything()).await, nothing);
     assert_eq!(outbox.read(&Read { gaps: &[(1, 9)], above: 20, ..everything() }).await, nothing);
 }

@@ -4,3 +4,4 @@ mod database;
 mod publish;
 mod receiver;
 mod rows;
+mod trust;

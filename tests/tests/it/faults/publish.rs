@@ -55,7 +55,7 @@ fn bad_json() -> Vec<(JsonEvent, Fits)> {
     let not_an_object: Fits = |error| matches!(error, Limit(NotAnObject));
     let not_json: Fits = |error| matches!(error, NotJson { line: 1, .. });
     let surrogate: Fits = |error| matches!(error, Limit(LoneSurrogate));
-    let too_large_number: Fits = |error| matches!(error, Limit(NumberTooLarge { limit: 400 }));
+    let too_large_number: Fits = |error| matches!(error, Limit(NumberTooLarge { limit: 330 }));
     let event_type: Fits = |error| matches!(error, EventType(_));
     let major: Fits = |error| matches!(error, SchemaVersion(_));
     vec![

@@ -1,0 +1,123 @@
+//! What a relay reads is believed only as long as it can be true.
+
+use outbox_sdk::{JsonEvent, PublishError};
+use outbox_tests::{PgTestDb, RecordingSink, RunningRelay, SqliteTestDb, TestDb, eventually, quick_settings};
+use sqlx::raw_sql;
+
+use crate::relay::{World, changed, crm, delivering};
+
+async fn running(world: &World<PgTestDb>, sink: &std::sync::Arc<RecordingSink>) -> RunningRelay {
+    let relay = world.builder_with(delivering(quick_settings())).consumer(crm(), sink.clone());
+    RunningRelay::start(relay.build().unwrap())
+}
+
+/// The ids come a second time: what is settled says nothing about them, and nobody can tell which were delivered.
+#[tokio::test]
+async fn ids_that_were_started_again_stop_the_consumer() {
+    let world = World::<PgTestDb>::new().await;
+    let sink = RecordingSink::new();
+    let events = world.publish(&["1", "2", "1"]).await;
+    let relay = running(&world, &sink).await;
+    world.settled("crm", events[2].id).await;
+    raw_sql("TRUNCATE outbox.event RESTART IDENTITY").execute(&world.pool).await.unwrap();
+    eventually("the relay has noticed: it does not renew its lease", async || {
+        sqlx::query_scalar::<_, bool>("SELECT lease_until < clock_timestamp() FROM outbox.consumer")
+            .fetch_one(&world.pool)
+            .await
+            .unwrap()
+    })
+    .await;
+    relay.stop().await;
+    match world.builder().consumer(crm(), sink.clone()).build().unwrap().run_once().await {
+        Err(outbox_relay::RelayError::Unsafe { consumer, problem }) => {
+            assert_eq!(consumer, "crm");
+            assert!(problem.contains("sequence"), "{problem}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(sink.calls().len(), 3);
+}
+
+/// Rows that row security hides look like rows that were rolled back: giving them up would lose them for good.
+#[tokio::test]
+async fn rows_that_become_hidden_are_not_given_up() {
+    let world = World::<PgTestDb>::new().await;
+    let role = format!("relay_{}", uuid::Uuid::new_v4().simple());
+    let setup = format!(
+        "CREATE ROLE {role} LOGIN;
+         GRANT USAGE ON SCHEMA outbox TO {role};
+         GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA outbox TO {role};
+         GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA outbox TO {role}"
+    );
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), &setup).await.unwrap();
+    let sink = RecordingSink::new();
+    let first = world.publish(&["1"]).await;
+    let pool = sqlx::PgPool::connect_with(world.db.options().username(&role)).await.unwrap();
+    let relay = || {
+        outbox_relay::Relay::builder(pool.clone())
+            .settings(delivering(quick_settings()))
+            .consumer(crm(), sink.clone())
+            .build()
+            .unwrap()
+    };
+    let running = RunningRelay::start(relay());
+    world.settled("crm", first[0].id).await;
+
+    let hide = "ALTER TABLE outbox.event ENABLE ROW LEVEL SECURITY;
+                CREATE POLICY mine ON outbox.event USING (id % 2 = 0)";
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), hide).await.unwrap();
+    let hidden = world.publish(&["1", "2", "3", "1"]).await;
+    eventually("the relay has noticed: it does not renew its lease", async || {
+        sqlx::query_scalar::<_, bool>("SELECT lease_until < clock_timestamp() FROM outbox.consumer")
+            .fetch_one(&world.pool)
+            .await
+            .unwrap()
+    })
+    .await;
+    running.stop().await;
+    assert_eq!(world.consumer("crm").await.settled.to_multirange(), "{[1,2)}", "nothing is given up");
+
+    let show = "ALTER TABLE outbox.event DISABLE ROW LEVEL SECURITY";
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), show).await.unwrap();
+    eventually("the refused claim has run out", async || {
+        relay().run_once().await.is_ok() && sink.delivered().len() == 5
+    })
+    .await;
+    world.settled("crm", hidden[3].id).await;
+    pool.close().await;
+    let drop_role = format!("DROP OWNED BY {role}; DROP ROLE {role}");
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), &drop_role).await.unwrap();
+}
+
+/// SQLite ends a transaction by itself, and sqlx goes on counting it: an event written now would have no cause.
+#[tokio::test]
+async fn nothing_is_published_in_a_transaction_that_sqlite_has_ended() {
+    let world = World::<SqliteTestDb>::new().await;
+    raw_sql("CREATE TABLE code (code TEXT UNIQUE ON CONFLICT ROLLBACK); INSERT INTO code VALUES ('taken')")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    let mut tx = world.outbox.begin(&world.pool).await.unwrap();
+    raw_sql("INSERT INTO code VALUES ('taken')").execute(&mut *tx).await.unwrap_err();
+    let one = world.outbox.publish_json(&mut tx, &changed("1", 0)).await;
+    assert!(matches!(one, Err(PublishError::TransactionFailed(_))), "{one:?}");
+    let commit = world.outbox.commit(tx).await;
+    assert!(matches!(commit, Err(PublishError::TransactionFailed(_))), "{commit:?}");
+    let mut conn = world.pool.acquire().await.unwrap();
+    assert_eq!(SqliteTestDb::count(&mut conn, "SELECT count(*) FROM outbox_event").await, 0);
+}
+
+/// The details of a driver's error hold the refused row.
+#[tokio::test]
+async fn no_error_shows_a_payload() {
+    let world = World::<PgTestDb>::new().await;
+    raw_sql("ALTER TABLE outbox.event ADD CONSTRAINT never CHECK (payload->>'secret' IS NULL)")
+        .execute(&world.pool)
+        .await
+        .unwrap();
+    let event = JsonEvent::new("customer.changed", 1, "customer", r#"{"secret": "CANARY"}"#);
+    let mut tx = world.outbox.begin(&world.pool).await.unwrap();
+    let error = world.outbox.publish_json(&mut tx, &event).await.unwrap_err();
+    let shown = format!("{error} {error:?}");
+    assert!(shown.contains("constraint never") && !shown.contains("CANARY"), "{shown}");
+}
