@@ -1,17 +1,18 @@
 //! The straight line of an event: read, validate, deliver, settle.
 //!
-//! One engine runs one slot of one consumer while its owner holds the lease. [`Engine::cycle`] is the line; `slot` knows
-//! which event may go now; `attempt` validates and delivers; everything that is written goes through
-//! [`Engine::settle`], which begins with the lease's fence. Sends run beside the cycle, up to the consumer's limit, with
-//! no database transaction open.
+//! One engine runs one slot of one consumer while its owner holds the lease. [`Engine::cycle`] is the line; lanes that
+//! wait are in `engine/stalled.rs`, coming back and draining in `engine/idle.rs`. `slot` knows which event may go now;
+//! `attempt` validates and delivers; everything that is written goes through [`Engine::settle`], which begins with the
+//! lease's fence. Sends run beside the cycle, up to the consumer's limit, with no database transaction open.
+
+mod idle;
+mod stalled;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{
-    Claimed, DueStall, Fence, Holders, LanePage, LaneRead, Pause, Read, Settled, Settlement, StoredEvent,
-};
+use outbox_sdk::backend::{Claimed, Fence, Holders, Pause, Read, Settled, Settlement, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
@@ -20,7 +21,6 @@ use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
 use crate::breaker::Breaker;
 use crate::consumer::{Ordering, Want};
 use crate::relay::Settings;
-use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
 use crate::sink::Outcome;
@@ -35,12 +35,6 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// .. or this many times what the last transaction cost, up to a second.
 const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// How many stalled lanes are asked about, or read, in one cycle.
-const LANES_PER_CYCLE: usize = 64;
-/// How many events of a resumed lane are in memory at once: a long lane must not fill the window.
-const LANE_PAGE: u32 = 64;
-/// How long to wait before asking again about a lane that the database does not know as due.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Why an engine stopped before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -255,81 +249,6 @@ impl<DB: Backend> Engine<DB> {
         self.next_read = Instant::now();
     }
 
-    // --- stalled lanes ---------------------------------------------------------------------------------------------
-
-    /// Asks the database which of the lanes that should be due are.
-    async fn wake(&mut self) -> Result<(), Stop> {
-        let now = Instant::now();
-        for (lane, delay) in self.slot.take_parked() {
-            self.wakes.at(now + delay, lane);
-        }
-        let asked = self.wakes.take(now, LANES_PER_CYCLE, |lane| self.slot.waits(lane));
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<String> = asked.iter().map(Lane::key).collect();
-        let answer = self.due_stalls(&keys).await;
-        let due = answer.as_deref().unwrap_or_default();
-        for (lane, key) in asked.into_iter().zip(keys) {
-            match due.iter().find(|stall| stall.lane == key).map(|stall| stall.due_in) {
-                Some(left) if left.is_zero() => self.slot.due(&lane),
-                left => self.wakes.at(now + left.unwrap_or(ASK_AGAIN), lane),
-            }
-        }
-        answer.map(|_| ())
-    }
-
-    async fn due_stalls(&mut self, keys: &[String]) -> Result<Vec<DueStall>, Stop> {
-        let mut conn = self.session.connect().await?;
-        let name = self.consumer.spec.name.as_str();
-        let due = within(self.settings.deadline, DB::due_stalls(&mut conn, &self.tables, name, keys)).await?;
-        self.session.keep(conn);
-        Ok(due)
-    }
-
-    /// Reads due lanes by index, from their heads to the high-water mark.
-    async fn resume(&mut self) -> Result<(), Stop> {
-        for _ in 0..LANES_PER_CYCLE {
-            // No more lanes than can be sent soon: lanes that fail again and again must not crowd out the others.
-            if !self.has_room() || self.slot.resumed_ready() >= self.consumer.spec.max_in_flight {
-                return Ok(());
-            }
-            let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
-            match self.read_lane(&lane, from).await {
-                Ok(page) => {
-                    self.appetite.fed();
-                    let consumer = &self.consumer;
-                    self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());
-                }
-                Err(error) => {
-                    self.slot.resume_failed(&lane);
-                    return self.read_failed(error);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    async fn read_lane(&mut self, lane: &Lane, from: i64) -> Result<LanePage, SessionError> {
-        let mut conn = self.session.connect().await?;
-        let read = self.lane_read(lane, from);
-        let page = within(self.settings.deadline, DB::read_lane(&mut conn, &self.tables, &read)).await?;
-        self.session.keep(conn);
-        Ok(page)
-    }
-
-    fn lane_read<'a>(&self, lane: &'a Lane, from: i64) -> LaneRead<'a> {
-        LaneRead {
-            lane,
-            from,
-            through: self.slot.hwm(),
-            limit: self.appetite.rows().min(LANE_PAGE),
-            max_bytes: self.settings.read_bytes,
-            max_payload_bytes: self.settings.read_bytes,
-            without_payloads: self.appetite.without_payloads(),
-        }
-    }
-
     // --- deliver ---------------------------------------------------------------------------------------------------
 
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
@@ -369,38 +288,6 @@ impl<DB: Backend> Engine<DB> {
             self.take(answer, overtaken);
         }
         Ok(())
-    }
-
-    /// Whether a later event of the lane has gone before this one failed. Only an event that came below the high-water
-    /// mark can be overtaken, so the question is rare.
-    async fn overtaken(&mut self, answer: &Answer) -> Result<bool, Stop> {
-        let harmless = matches!(
-            answer.attempted,
-            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. }) | Attempted::Lapsed
-        );
-        if harmless {
-            return Ok(false);
-        }
-        let lane = &answer.send.lane;
-        let Some(id) = self.slot.may_be_overtaken(lane) else { return Ok(false) };
-        let mut from = id + 1;
-        loop {
-            let mut conn = self.session.connect().await?;
-            let read = self.lane_read(lane, from);
-            let limit = read.limit;
-            let later = within(self.settings.deadline, DB::lane_ids(&mut conn, &self.tables, &read)).await?;
-            self.session.keep(conn);
-            let spec = &self.consumer.spec;
-            if self.slot.is_overtaken(&later, |entry| {
-                spec.wants(&entry.event_type, entry.schema_version) != Want::Skip
-            }) {
-                return Ok(true);
-            }
-            match later.last() {
-                Some(last) if later.len() >= limit as usize => from = last.id + 1,
-                _ => return Ok(false),
-            }
-        }
     }
 
     /// Decides what an answer means and tells the slot.
@@ -552,97 +439,6 @@ impl<DB: Backend> Engine<DB> {
         self.settled_at = Instant::now();
         self.settle_interval = (took * SETTLE_COST_FACTOR).clamp(SETTLE_INTERVAL, SETTLE_INTERVAL_MAX);
         self.telemetry.settled(took);
-    }
-
-    // --- the owner's side ------------------------------------------------------------------------------------------
-
-    /// Waits for the next answer, or until something is due. Cancelling it loses nothing.
-    pub(crate) async fn next_event(&mut self) {
-        if !self.answers.is_empty() {
-            return;
-        }
-        let at = self.next_due();
-        tokio::select! {
-            Some(answer) = self.sends.join_next() => self.answers.extend(answer.ok()),
-            () = tokio::time::sleep_until(at.into()) => {}
-        }
-    }
-
-    /// When the next step is due, if no answer comes before.
-    fn next_due(&self) -> Instant {
-        let mut at = self.renewed + self.settings.lease / 3;
-        if self.has_room() {
-            at = at.min(self.next_read);
-        }
-        if self.has_changes() {
-            at = at.min(self.settled_at + self.settle_interval);
-        }
-        for time in [self.wakes.next(), self.breaker.open_until()].into_iter().flatten() {
-            at = at.min(time);
-        }
-        let now = Instant::now();
-        let resumes = self.slot.may_resume()
-            && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
-            && self.has_room();
-        if self.slot.is_urgent() || resumes {
-            return now;
-        }
-        at
-    }
-
-    /// Whether nothing is left to do now: everything that was readable is settled, parked or paused.
-    pub(crate) fn is_idle(&self) -> bool {
-        // The first empty read shows the gaps, the second judges them.
-        self.empty_reads >= 2
-            && !self.has_changes()
-            && self.slot.in_flight() == 0
-            && self.answers.is_empty()
-            && !self.slot.may_resume()
-            && (!self.slot.may_send() || self.breaker.open_until().is_some())
-            && self.wakes.next().is_none_or(|time| time > Instant::now())
-    }
-
-    /// Starts nothing new, waits for what is in flight until `until`, settles and gives the slot back.
-    pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
-        loop {
-            match self.drain_step(until).await {
-                Err(Stop::Session(error)) if Instant::now() < until => {
-                    self.telemetry.database_error();
-                    tracing::warn!(error = %error, "the database is away while draining; trying again");
-                    tokio::time::sleep(backoff.failed((self.settings.random)())).await;
-                }
-                Err(stop) => return Err(stop),
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-            }
-        }
-    }
-
-    /// One step of draining; true = given back.
-    async fn drain_step(&mut self, until: Instant) -> Result<bool, Stop> {
-        if self.outcome_unknown.is_some() {
-            self.settle(false).await?;
-            return Ok(false);
-        }
-        self.collect().await?;
-        if self.slot.in_flight() > 0 && Instant::now() < until {
-            let limit = until.min(self.renewed + self.settings.lease / 3);
-            let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
-            self.answers.extend(answer.ok().flatten().and_then(Result::ok));
-            if self.must_settle() {
-                self.settle(false).await?;
-            }
-            return Ok(false);
-        }
-        if self.slot.in_flight() > 0 {
-            tracing::warn!(
-                consumer = self.consumer.spec.name.as_str(),
-                in_flight = self.slot.in_flight(),
-                "the grace period is over: the slot is given back with events at the sink, which may come twice"
-            );
-        }
-        self.settle(true).await
     }
 }
 

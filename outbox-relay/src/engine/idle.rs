@@ -1,0 +1,99 @@
+//! What an engine's owner asks of it: when to come back, whether anything is left, and to drain.
+
+use std::time::{Duration, Instant};
+
+use outbox_sdk::Backend;
+
+use super::{Engine, Stop};
+use crate::retry::Backoff;
+
+impl<DB: Backend> Engine<DB> {
+    /// Waits for the next answer, or until something is due. Cancelling it loses nothing.
+    pub(crate) async fn next_event(&mut self) {
+        if !self.answers.is_empty() {
+            return;
+        }
+        let at = self.next_due();
+        tokio::select! {
+            Some(answer) = self.sends.join_next() => self.answers.extend(answer.ok()),
+            () = tokio::time::sleep_until(at.into()) => {}
+        }
+    }
+
+    /// When the next step is due, if no answer comes before.
+    fn next_due(&self) -> Instant {
+        let mut at = self.renewed + self.settings.lease / 3;
+        if self.has_room() {
+            at = at.min(self.next_read);
+        }
+        if self.has_changes() {
+            at = at.min(self.settled_at + self.settle_interval);
+        }
+        for time in [self.wakes.next(), self.breaker.open_until()].into_iter().flatten() {
+            at = at.min(time);
+        }
+        let now = Instant::now();
+        let resumes = self.slot.may_resume()
+            && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
+            && self.has_room();
+        if self.slot.is_urgent() || resumes {
+            return now;
+        }
+        at
+    }
+
+    /// Whether nothing is left to do now: everything that was readable is settled, parked or paused.
+    pub(crate) fn is_idle(&self) -> bool {
+        // The first empty read shows the gaps, the second judges them.
+        self.empty_reads >= 2
+            && !self.has_changes()
+            && self.slot.in_flight() == 0
+            && self.answers.is_empty()
+            && !self.slot.may_resume()
+            && (!self.slot.may_send() || self.breaker.open_until().is_some())
+            && self.wakes.next().is_none_or(|time| time > Instant::now())
+    }
+
+    /// Starts nothing new, waits for what is in flight until `until`, settles and gives the slot back.
+    pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+        loop {
+            match self.drain_step(until).await {
+                Err(Stop::Session(error)) if Instant::now() < until => {
+                    self.telemetry.database_error();
+                    tracing::warn!(error = %error, "the database is away while draining; trying again");
+                    tokio::time::sleep(backoff.failed((self.settings.random)())).await;
+                }
+                Err(stop) => return Err(stop),
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+            }
+        }
+    }
+
+    /// One step of draining; true = given back.
+    async fn drain_step(&mut self, until: Instant) -> Result<bool, Stop> {
+        if self.outcome_unknown.is_some() {
+            self.settle(false).await?;
+            return Ok(false);
+        }
+        self.collect().await?;
+        if self.slot.in_flight() > 0 && Instant::now() < until {
+            let limit = until.min(self.renewed + self.settings.lease / 3);
+            let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
+            self.answers.extend(answer.ok().flatten().and_then(Result::ok));
+            if self.must_settle() {
+                self.settle(false).await?;
+            }
+            return Ok(false);
+        }
+        if self.slot.in_flight() > 0 {
+            tracing::warn!(
+                consumer = self.consumer.spec.name.as_str(),
+                in_flight = self.slot.in_flight(),
+                "the grace period is over: the slot is given back with events at the sink, which may come twice"
+            );
+        }
+        self.settle(true).await
+    }
+}

@@ -1,0 +1,126 @@
+//! The side road of an engine: lanes that wait, and events that came late.
+
+use std::time::{Duration, Instant};
+
+use outbox_sdk::backend::{DueStall, LanePage, LaneRead};
+use outbox_sdk::{Backend, Lane};
+
+use super::{Answer, Engine, Stop, lane_of};
+use crate::attempt::Attempted;
+use crate::consumer::Want;
+use crate::session::{SessionError, within};
+use crate::sink::Outcome;
+
+/// How many stalled lanes are asked about, or read, in one cycle.
+const LANES_PER_CYCLE: usize = 64;
+/// How many events of a resumed lane are in memory at once: a long lane must not fill the window.
+const LANE_PAGE: u32 = 64;
+/// How long to wait before asking again about a lane that the database does not know as due.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
+impl<DB: Backend> Engine<DB> {
+    /// Asks the database which of the lanes that should be due are.
+    pub(super) async fn wake(&mut self) -> Result<(), Stop> {
+        let now = Instant::now();
+        for (lane, delay) in self.slot.take_parked() {
+            self.wakes.at(now + delay, lane);
+        }
+        let asked = self.wakes.take(now, LANES_PER_CYCLE, |lane| self.slot.waits(lane));
+        if asked.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<String> = asked.iter().map(Lane::key).collect();
+        let answer = self.due_stalls(&keys).await;
+        let due = answer.as_deref().unwrap_or_default();
+        for (lane, key) in asked.into_iter().zip(keys) {
+            match due.iter().find(|stall| stall.lane == key).map(|stall| stall.due_in) {
+                Some(left) if left.is_zero() => self.slot.due(&lane),
+                left => self.wakes.at(now + left.unwrap_or(ASK_AGAIN), lane),
+            }
+        }
+        answer.map(|_| ())
+    }
+
+    async fn due_stalls(&mut self, keys: &[String]) -> Result<Vec<DueStall>, Stop> {
+        let mut conn = self.session.connect().await?;
+        let name = self.consumer.spec.name.as_str();
+        let due = within(self.settings.deadline, DB::due_stalls(&mut conn, &self.tables, name, keys)).await?;
+        self.session.keep(conn);
+        Ok(due)
+    }
+
+    /// Reads due lanes by index, from their heads to the high-water mark.
+    pub(super) async fn resume(&mut self) -> Result<(), Stop> {
+        for _ in 0..LANES_PER_CYCLE {
+            // No more lanes than can be sent soon: lanes that fail again and again must not crowd out the others.
+            if !self.has_room() || self.slot.resumed_ready() >= self.consumer.spec.max_in_flight {
+                return Ok(());
+            }
+            let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
+            match self.read_lane(&lane, from).await {
+                Ok(page) => {
+                    self.appetite.fed();
+                    let consumer = &self.consumer;
+                    self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());
+                }
+                Err(error) => {
+                    self.slot.resume_failed(&lane);
+                    return self.read_failed(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_lane(&mut self, lane: &Lane, from: i64) -> Result<LanePage, SessionError> {
+        let mut conn = self.session.connect().await?;
+        let read = self.lane_read(lane, from);
+        let page = within(self.settings.deadline, DB::read_lane(&mut conn, &self.tables, &read)).await?;
+        self.session.keep(conn);
+        Ok(page)
+    }
+
+    fn lane_read<'a>(&self, lane: &'a Lane, from: i64) -> LaneRead<'a> {
+        LaneRead {
+            lane,
+            from,
+            through: self.slot.hwm(),
+            limit: self.appetite.rows().min(LANE_PAGE),
+            max_bytes: self.settings.read_bytes,
+            max_payload_bytes: self.settings.read_bytes,
+            without_payloads: self.appetite.without_payloads(),
+        }
+    }
+
+    /// Whether a later event of the lane has gone before this one failed. Only an event that came below the high-water
+    /// mark can be overtaken, so the question is rare.
+    pub(super) async fn overtaken(&mut self, answer: &Answer) -> Result<bool, Stop> {
+        let harmless = matches!(
+            answer.attempted,
+            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. }) | Attempted::Lapsed
+        );
+        if harmless {
+            return Ok(false);
+        }
+        let lane = &answer.send.lane;
+        let Some(id) = self.slot.may_be_overtaken(lane) else { return Ok(false) };
+        let mut from = id + 1;
+        loop {
+            let mut conn = self.session.connect().await?;
+            let read = self.lane_read(lane, from);
+            let limit = read.limit;
+            let later = within(self.settings.deadline, DB::lane_ids(&mut conn, &self.tables, &read)).await?;
+            self.session.keep(conn);
+            let spec = &self.consumer.spec;
+            if self.slot.is_overtaken(&later, |entry| {
+                spec.wants(&entry.event_type, entry.schema_version) != Want::Skip
+            }) {
+                return Ok(true);
+            }
+            match later.last() {
+                Some(last) if later.len() >= limit as usize => from = last.id + 1,
+                _ => return Ok(false),
+            }
+        }
+    }
+}
