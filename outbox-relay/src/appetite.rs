@@ -1,8 +1,8 @@
-//! How much one read asks for. A row that the server cannot print fails the whole read, so a failed read asks for less,
-//! down to one row, and at last for that row without its payload: then it fails alone. Pure.
+//! How much one read asks for. A row that the server cannot print, or not in time, fails the whole read; so a failed read
+//! asks for less, down to one row. If that row alone keeps failing, it is suspected: the engine reads it without its
+//! payload, and gives the payload one more chance right after that. Pure.
 
-/// How often one row alone may fail before it is read without its payload: a server short of memory is not the row's
-/// fault.
+/// How often one row alone may fail before it is suspected.
 const PATIENCE: u32 = 3;
 /// By how much a failed read asks for less.
 const SHRINK: u32 = 8;
@@ -27,8 +27,9 @@ impl Appetite {
         self.rows
     }
 
-    /// Whether to ask for the row without its payload.
-    pub(crate) fn without_payloads(&self) -> bool {
+    /// Whether the next row is suspected. A server that was slow for a while is not the row's fault: that is why the
+    /// payload gets another chance once the server has answered without it.
+    pub(crate) fn suspects(&self) -> bool {
         self.alone >= PATIENCE
     }
 
@@ -38,11 +39,11 @@ impl Appetite {
         self.alone = 0;
     }
 
-    /// A read failed; `too_large` = because of what it asked for.
-    pub(crate) fn spoiled(&mut self, too_large: bool) {
+    /// A read failed because of what it asked for, or was too slow.
+    pub(crate) fn spoiled(&mut self) {
         if self.rows > 1 {
             self.rows = (self.rows / SHRINK).max(1);
-        } else if too_large {
+        } else {
             self.alone += 1;
         }
     }
@@ -53,25 +54,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_that_cannot_be_printed_ends_alone_and_without_payload() {
+    fn a_row_that_cannot_be_printed_ends_alone_and_suspected() {
         let mut appetite = Appetite::new(500);
         for rows in [500, 62, 7, 1, 1, 1] {
-            assert_eq!((appetite.rows(), appetite.without_payloads()), (rows, false));
-            appetite.spoiled(true);
+            assert_eq!((appetite.rows(), appetite.suspects()), (rows, false));
+            appetite.spoiled();
         }
-        assert_eq!((appetite.rows(), appetite.without_payloads()), (1, true));
+        assert_eq!((appetite.rows(), appetite.suspects()), (1, true));
         for rows in [2, 4, 8, 16, 32, 64, 128, 256, 500, 500] {
             appetite.fed();
-            assert_eq!((appetite.rows(), appetite.without_payloads()), (rows, false));
+            assert_eq!((appetite.rows(), appetite.suspects()), (rows, false));
         }
-    }
-
-    #[test]
-    fn a_slow_server_costs_no_event_its_payload() {
-        let mut appetite = Appetite::new(10);
-        for _ in 0..100 {
-            appetite.spoiled(false);
-        }
-        assert_eq!((appetite.rows(), appetite.without_payloads()), (1, false));
     }
 }

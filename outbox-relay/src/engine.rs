@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Claimed, Fence, Holders, Pause, Read, Settled, Settlement, StoredEvent};
+use outbox_sdk::backend::{Batch, Claimed, Fence, Holders, Pause, Read, Settled, Settlement, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
@@ -188,18 +188,22 @@ impl<DB: Backend> Engine<DB> {
             limit: u32::try_from(room).unwrap_or(u32::MAX).min(self.appetite.rows()),
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
-            without_payloads: self.appetite.without_payloads(),
+            without_payloads: false,
         };
-        let batch = match within(self.settings.deadline, DB::read(&mut conn, &self.tables, &read)).await {
-            Ok(batch) => batch,
-            Err(error) => return self.read_failed(error),
+        let suspected = self.appetite.suspects();
+        let page = read_page::<DB>(conn, self.settings.deadline, &self.tables, &read, suspected);
+        let (conn, batch) = match page.await {
+            Ok(page) => page,
+            Err(error) => return Err(self.read_failed(error)),
         };
         self.appetite.fed();
         let full = batch.full;
         let consumer = &self.consumer;
         let accepted = self.slot.accept(batch, &holders, |event| lane_of(consumer, event))?;
         // Not before: a server that cannot be trusted is not asked again.
-        self.session.keep(conn);
+        if let Some(conn) = conn {
+            self.session.keep(conn);
+        }
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);
         if accepted.late > 0 {
             tracing::warn!(
@@ -213,21 +217,17 @@ impl<DB: Backend> Engine<DB> {
         Ok(())
     }
 
-    /// Asks for less: one row that the server cannot print must not keep all others back.
-    fn read_failed(&mut self, error: SessionError) -> Result<(), Stop> {
-        let too_large = error.is_too_large::<DB>();
-        self.appetite.spoiled(too_large);
-        if !too_large {
-            return Err(error.into());
+    /// Asks for less the next time: one row that the server cannot print must not keep all others back.
+    fn read_failed(&mut self, error: SessionError) -> Stop {
+        if error.blames_answer::<DB>() {
+            self.appetite.spoiled();
+            tracing::warn!(
+                consumer = self.consumer.spec.name.as_str(),
+                rows = self.appetite.rows(),
+                "a read came to nothing: some payload may be far larger as text than as stored; asking for fewer rows"
+            );
         }
-        tracing::warn!(
-            consumer = self.consumer.spec.name.as_str(),
-            rows = self.appetite.rows(),
-            without_payloads = self.appetite.without_payloads(),
-            "the server cannot print what was asked for: some payload is far larger as text than as stored; asking for less"
-        );
-        self.next_read = Instant::now();
-        Ok(())
+        error.into()
     }
 
     /// Reads again at once behind a full batch, soon after any event, and ever less often while nothing comes.
@@ -439,6 +439,28 @@ impl<DB: Backend> Engine<DB> {
         self.settled_at = Instant::now();
         self.settle_interval = (took * SETTLE_COST_FACTOR).clamp(SETTLE_INTERVAL, SETTLE_INTERVAL_MAX);
         self.telemetry.settled(took);
+    }
+}
+
+/// One read; of a suspected row without its payload, unless the payload comes after all. No connection is left when the
+/// payload was at fault.
+async fn read_page<DB: Backend>(
+    mut conn: DB::Connection,
+    deadline: Duration,
+    tables: &Tables,
+    read: &Read<'_>,
+    suspected: bool,
+) -> Result<(Option<DB::Connection>, Batch), SessionError> {
+    if !suspected {
+        let batch = within(deadline, DB::read(&mut conn, tables, read)).await?;
+        return Ok((Some(conn), batch));
+    }
+    let bare = Read { without_payloads: true, ..read.clone() };
+    let bare = within(deadline, DB::read(&mut conn, tables, &bare)).await?;
+    match within(deadline, DB::read(&mut conn, tables, read)).await {
+        Ok(batch) => Ok((Some(conn), batch)),
+        Err(error) if error.blames_answer::<DB>() => Ok((None, bare)),
+        Err(error) => Err(error),
     }
 }
 

@@ -34,9 +34,12 @@ impl SessionError {
         }
     }
 
-    /// Whether the server could not make so large an answer.
-    pub(crate) fn is_too_large<DB: Backend>(&self) -> bool {
-        matches!(self, Self::Database(error) if DB::fault(error) == Fault::TooLarge)
+    /// Whether the answer may be at fault: the server could not make so large a one, or not in time.
+    pub(crate) fn blames_answer<DB: Backend>(&self) -> bool {
+        match self {
+            Self::Deadline(_) => true,
+            Self::Database(error) => DB::fault(error) == Fault::TooLarge,
+        }
     }
 }
 

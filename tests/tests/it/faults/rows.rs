@@ -5,7 +5,7 @@ use outbox_tests::{PgTestDb, RecordingSink, quick_settings};
 
 use crate::databases::TestDb as _;
 use crate::relay::order::assert_in_order;
-use crate::relay::{World, crm};
+use crate::relay::{World, crm, delivering};
 
 const NORMAL: &str = "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
     SELECT 'customer.changed', 'customer', (n % 5)::text, jsonb_build_object('n', n) FROM generate_series(1, 50) AS n";
@@ -62,4 +62,31 @@ async fn odd_rows_fail_alone_each_with_its_reason() {
         assert_eq!(letter.reason, "undecodable", "{payload}");
         assert!(letter.last_error.contains(reason), "{payload}: {}", letter.last_error);
     }
+}
+
+/// A payload of 2.5 kB that would print as more than a gigabyte: the server refuses to print it, and every read that
+/// holds it fails.
+#[tokio::test]
+async fn a_row_that_the_server_cannot_print_fails_alone() {
+    let world = World::<PgTestDb>::new().await;
+    let mut conn = world.pool.acquire().await.unwrap();
+    let before = world.publish(&["1", "2"]).await;
+    let bomb = "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
+                VALUES ('customer.changed', 'customer', '1', jsonb_build_object('n', \
+                (SELECT jsonb_agg('1e131071'::numeric) FROM generate_series(1, 9000)))) RETURNING id";
+    let bomb = PgTestDb::count(&mut conn, bomb).await;
+    let after = world.publish(&["1", "2"]).await;
+    let mut settings = delivering(quick_settings());
+    settings.lease = std::time::Duration::from_secs(20);
+    settings.read_rows = 8;
+    let sink = RecordingSink::new();
+    let relay = world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap();
+    assert_eq!(relay.run_once().await.unwrap(), 5);
+    assert_eq!(sink.delivered().len(), 4);
+    assert_in_order(&sink.calls());
+    let dead = world.dead().await;
+    assert_eq!((dead.len(), dead[0].event_id, dead[0].reason.as_str()), (1, bomb, "undecodable"));
+    assert!(dead[0].last_error.contains("cannot print"), "{}", dead[0].last_error);
+    world.settled("crm", after[1].id).await;
+    assert!(before[1].id < bomb);
 }
