@@ -159,9 +159,16 @@ async fn a_lost_lease_and_a_lost_anchor_write_nothing_anywhere() {
         assert!(!now.anchored);
         assert_eq!(now.fence.rev, fence.rev);
     }
-    // Once the anchor's id is settled, it may be gone: retention may have deleted it.
+    // Another event in the anchor's place has its id a second time, settled or not.
     let fence = done(&db, &mut conn, &Settlement { anchor, ..renewal(&fence, &settled) }).await;
-    let fence = done(&db, &mut conn, &Settlement { anchor: other, ..renewal(&fence, &settled) }).await;
+    let again = Settlement { anchor: other, ..renewal(&fence, &settled) };
+    let Settled::Refused { now: Some(now) } = settle(&db, &mut conn, &again).await else {
+        panic!("{again:?}")
+    };
+    assert!(!now.anchored);
+    // Once it is settled, it may be gone: retention may have deleted it.
+    db.run("DELETE FROM {s}.event").await;
+    let fence = done(&db, &mut conn, &Settlement { anchor, ..renewal(&fence, &settled) }).await;
 
     let old = Fence { epoch: fence.epoch - 1, ..fence.clone() };
     let rewound = Fence { rev: fence.rev + 1, ..fence.clone() };
