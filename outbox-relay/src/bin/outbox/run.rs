@@ -54,6 +54,12 @@ async fn relay<DB: Migratable>(
         let sink = WebhookSink::new(webhook.clone()).map_err(|error| {
             Failure::usage(format!("error: consumer `{}`: {}", consumer.spec.name, chain(&error)))
         })?;
+        tracing::info!(
+            consumer = consumer.spec.name.as_str(),
+            max_attempts = consumer.spec.retry.max_attempts,
+            dead_after = ?consumer.spec.retry.until_dead(),
+            "a failing event is tried this often, over this time, and is dead then"
+        );
         builder = builder.consumer(consumer.spec.clone(), Arc::new(sink));
     }
     let relay = builder.build().map_err(|error| Failure::usage(format!("error: {error}")))?;
