@@ -137,8 +137,12 @@ fn validate(
         Validity::Unreadable(why) => Err(Attempted::Dead(DeadReason::Undecodable, why.to_string())),
         Validity::Unknown { .. } if missing == MissingSchema::Deliver => Ok(()),
         Validity::Unknown { known_majors } => Err(Attempted::SchemaMissing(format!(
-            "the registry has no schema for `{event_type}` v{major} (it has {known_majors:?}); add the file, or set \
-             `[registry] missing = \"deliver\"`"
+            "the registry has no schema for `{event_type}` v{major}{}; add the file, or set `[registry] missing = \"deliver\"`",
+            if known_majors.is_empty() {
+                String::new()
+            } else {
+                format!(" (it has the majors {known_majors:?})")
+            }
         ))),
     }
 }

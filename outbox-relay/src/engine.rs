@@ -35,6 +35,8 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// .. or this many times what the last transaction cost, up to a second.
 const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How often one consumer's waiting events are said aloud.
+const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 /// Why an engine stopped before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +86,8 @@ pub(crate) struct Engine<DB: Backend> {
     empty_reads: u32,
     /// How much is asked for at once.
     appetite: Appetite,
+    /// When a waiting event was last said aloud.
+    complained: Option<Instant>,
     /// Somebody asks for the slot.
     pub(crate) wanted: bool,
     /// Events delivered or dead so far.
@@ -124,6 +128,7 @@ impl<DB: Backend> Engine<DB> {
             read_pause: settings.poll_min,
             empty_reads: 0,
             appetite: Appetite::new(settings.read_rows),
+            complained: None,
             wanted: false,
             processed: 0,
             consumer,
@@ -308,14 +313,22 @@ impl<DB: Backend> Engine<DB> {
             }
             Verdict::Park { attempts, delay, error, .. } => {
                 self.telemetry.retried();
-                tracing::debug!(
-                    consumer = spec.name.as_str(),
-                    id = envelope.id,
-                    attempts,
-                    ?delay,
-                    error = error.as_str(),
-                    "the event waits"
-                );
+                // Said aloud now and then: somebody may wait for it, and a storm of failures must not fill the log.
+                let (consumer, id) = (spec.name.as_str(), envelope.id);
+                if self.complained.is_none_or(|last| now.duration_since(last) >= COMPLAIN_EVERY) {
+                    self.complained = Some(now);
+                    tracing::warn!(
+                        consumer,
+                        id,
+                        event_type = envelope.event_type.as_str(),
+                        attempts,
+                        again_in = ?delay,
+                        error = error.as_str(),
+                        "an event waits, and its aggregate with it; further ones are logged at debug level for a minute"
+                    );
+                } else {
+                    tracing::debug!(consumer, id, attempts, again_in = ?delay, error = error.as_str(), "an event waits");
+                }
             }
             Verdict::Dead { letter, .. } => {
                 self.processed += 1;

@@ -91,6 +91,13 @@ impl<DB: Backend> Owner<DB> {
                     match self.engine(&claimed, claimed_at, session) {
                         Ok(mut engine) => {
                             tracing::info!(consumer = name, epoch = claimed.fence.epoch, "claimed");
+                            if let Some(left) = claimed.paused_for {
+                                tracing::info!(
+                                    consumer = name,
+                                    ?left,
+                                    "paused: its destination was unavailable"
+                                );
+                            }
                             let end = self.own(&mut engine).await;
                             processed += engine.processed;
                             match end {

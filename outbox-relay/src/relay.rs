@@ -1,6 +1,7 @@
 //! The relay: consumers and their sinks, put together and run.
 
 use std::collections::BTreeSet;
+use std::error::Error as _;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -121,7 +122,7 @@ pub enum RelayError {
     },
     /// The tables are missing, or are those of an older release.
     #[error(
-        "the database lacks {missing} migrations; run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates"
+        "the database lacks tables of this release (missing migrations: {missing}); run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates"
     )]
     NotMigrated {
         /// How many.
@@ -405,7 +406,7 @@ impl<DB: Migratable> Relay<DB> {
                 return Err(Refusal::Final(RelayError::NotMigrated { missing: missing.len() }));
             }
             Ok(Err(error @ (MigrateError::Database(_) | MigrateError::DatabaseBusy(_)))) => {
-                return Err(Refusal::Away(chain(&error)));
+                return Err(Refusal::Away(error.source().map_or_else(|| error.to_string(), chain)));
             }
             Ok(Err(error)) => return Err(Refusal::Final(RelayError::Migrations(error))),
             Err(_) => return Err(Refusal::Away("no answer in time".to_owned())),

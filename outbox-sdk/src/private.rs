@@ -42,7 +42,8 @@ impl fmt::Display for SchemaTestFailure {
 pub fn check_schema(_test: &SchemaTest) -> Result<(), SchemaTestFailure> {
     Err(SchemaTestFailure(
         concat!(
-            "the schema test of an outbox event needs a feature of outbox-sdk; add to Cargo.toml\n\n",
+            "the schema test of an outbox event needs a feature of outbox-sdk; add to Cargo.toml (with the path or git source \
+             of your own line, if it has one)\n\n",
             "[dev-dependencies]\n",
             "outbox-sdk = { version = \"",
             env!("CARGO_PKG_VERSION_MAJOR"),

@@ -60,7 +60,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Why a text is not a secret. Never repeats the text.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SecretError {
     /// The prefix is missing.
@@ -83,6 +83,13 @@ pub enum SecretError {
     /// No secret was given.
     #[error("no webhook secret is given: deliveries are always signed, so give at least one")]
     Empty,
+}
+
+/// As `Display`, since a `main` that returns the error prints this form.
+impl fmt::Debug for SecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// The secrets in use: one, or several while one rotates. Never empty.

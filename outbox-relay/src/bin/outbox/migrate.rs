@@ -14,7 +14,7 @@ use crate::exit::Failure;
 /// Arguments of `outbox migrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file; only its [database] section is used.
+    /// The configuration file; only its [database] section is used. Default: outbox.toml, if it is there.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The database, as postgres://USER@HOST/DATABASE or sqlite://PATH. Default: the configuration's, else
@@ -36,7 +36,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Failure> {
-    let config = args.config.as_ref().map(|path| Config::load(path, std::env::vars_os())).transpose()?;
+    let default = PathBuf::from("outbox.toml");
+    let path = args.config.clone().or_else(|| default.exists().then_some(default));
+    let config = path.map(|path| Config::load(path, std::env::vars_os())).transpose()?;
     let url = database::url(args.database, config.as_ref())?;
     let schema = args
         .schema
@@ -60,7 +62,7 @@ pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Fail
     if args.check && !names.is_empty() {
         let inbox = if args.inbox { " --inbox" } else { "" };
         return Err(Failure::check(format!(
-            "error: {} migrations are missing\nhelp: run `outbox migrate{inbox}`",
+            "error: missing migrations: {}\nhelp: run `outbox migrate{inbox}`",
             names.len()
         )));
     }

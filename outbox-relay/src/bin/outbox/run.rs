@@ -28,7 +28,8 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let config = Config::load(&args.config, std::env::vars_os())?;
     let url = database::url(args.database, Some(&config));
     let consumers = config.require_consumers().map_err(Failure::from);
-    let schemas = Schemas::open(&config.registry.path).map_err(|error| Failure::usage(chain(&error)));
+    let schemas = Schemas::open(&config.registry.path)
+        .map_err(|error| Failure::usage(format!("error: {}", chain(&error))));
     let (url, consumers, schemas) = Failure::all(url, consumers, schemas)?;
     // Each consumer keeps one connection; registering and health need a few more.
     let connections = u32::try_from(consumers.len()).unwrap_or(u32::MAX).saturating_add(4);

@@ -2,7 +2,7 @@
 //!
 //! Every transaction of its own begins with `BEGIN IMMEDIATE`: the write lock is taken before anything is looked at.
 
-mod rolled_back;
+mod found;
 mod rows;
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use sqlx::{
 };
 use uuid::Uuid;
 
-use self::rolled_back::RolledBack;
+use self::found::Found;
 use self::rows::{
     DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, progress, published,
     stored_event, uuid,
@@ -53,6 +53,7 @@ const DUE_STALLS: &str = include_str!("due_stalls.sql");
 const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
 const CONSUMERS: &str = include_str!("consumers.sql");
 const DEAD_LETTERS: &str = include_str!("dead_letters.sql");
+const HAS_TABLES: &str = include_str!("has_tables.sql");
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
@@ -81,7 +82,10 @@ impl Backend for Sqlite {
             .bind(event.older_payloads.as_deref())
             .bind(event.delay.map_or(0, micros))
             .bind(event.occurred_at.map(Timestamp::micros));
-        published(&written(conn, insert).await?.ok_or(Error::RowNotFound)?)
+        match written(conn, insert).await {
+            Ok(row) => published(&row.ok_or(Error::RowNotFound)?),
+            Err(error) => Err(explained(conn, error).await),
+        }
     }
 
     async fn append_all(
@@ -92,7 +96,10 @@ impl Backend for Sqlite {
     ) -> Result<Vec<Published>, Error> {
         ensure_not_ended(conn).await?;
         let list = json(events.iter().map(EventParam::new))?;
-        let rows = query(APPEND_ALL).bind(list).fetch_all(conn).await?;
+        let rows = match query(APPEND_ALL).bind(list).fetch_all(&mut *conn).await {
+            Ok(rows) => rows,
+            Err(error) => return Err(explained(conn, error).await),
+        };
         let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
         answers.sort_unstable_by_key(|answer| answer.id);
         Ok(answers)
@@ -122,7 +129,7 @@ impl Backend for Sqlite {
     }
 
     async fn ensure_usable(conn: &mut SqliteConnection) -> Result<(), Error> {
-        if still_open(conn).await? { Ok(()) } else { Err(Error::Database(Box::new(RolledBack))) }
+        if still_open(conn).await? { Ok(()) } else { Err(Error::Database(Box::new(Found::RolledBack))) }
     }
 
     async fn notify(_: &mut SqliteConnection, _: &Tables) -> Result<(), Error> {
@@ -135,9 +142,10 @@ impl Backend for Sqlite {
 
     fn fault(error: &Error) -> Fault {
         match error {
-            Error::Database(error) if error.try_downcast_ref::<RolledBack>().is_some() => {
-                Fault::TransactionFailed
-            }
+            Error::Database(error) if let Some(found) = error.try_downcast_ref::<Found>() => match found {
+                Found::RolledBack => Fault::TransactionFailed,
+                Found::NotMigrated => Fault::NotMigrated,
+            },
             // The low byte of an extended result code is the result code.
             Error::Database(error) => {
                 match error.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
@@ -409,6 +417,19 @@ async fn written(
     statement: Query<'_, Sqlite, SqliteArguments>,
 ) -> Result<Option<SqliteRow>, Error> {
     Ok(statement.fetch_all(conn).await?.pop())
+}
+
+/// SQLite has one code for a missing table and for every other mistake in a statement: look whether it is there.
+async fn explained(conn: &mut SqliteConnection, error: Error) -> Error {
+    const GENERIC: &str = "1";
+    let generic = error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(GENERIC));
+    if !generic {
+        return error;
+    }
+    match query_scalar::<_, i64>(HAS_TABLES).fetch_one(conn).await {
+        Ok(0) => Error::Database(Box::new(Found::NotMigrated)),
+        _ => error,
+    }
 }
 
 /// A transaction that SQLite has ended by itself is still open for sqlx: an event would be written without its cause.

@@ -9,6 +9,7 @@ use crate::databases::{TestDb, on_every_database};
 use crate::relay::{World, changed, ids};
 
 on_every_database! {
+    a_publish_without_tables_says_so
     json_that_cannot_be_published_is_refused_by_name
     a_struct_that_cannot_be_published_is_refused_by_name
     a_doomed_transaction_does_not_seem_to_commit
@@ -235,5 +236,24 @@ async fn a_batch_has_its_ids_in_order<T: TestDb>() {
     for ((call, published), event) in calls.iter().zip(&kept).zip(&names) {
         assert_eq!((call.id(), call.envelope.event_id), (published.id, published.event_id));
         assert!(call.envelope.payload.contains(&format!("\"{}\"", event.name)), "{}", call.envelope.payload);
+    }
+}
+
+async fn a_publish_without_tables_says_so<T: TestDb>() {
+    let db = T::create().await;
+    let pool = db.connect().await;
+    let outbox = Outbox::new();
+    for many in [false, true] {
+        let mut tx = outbox.begin(&pool).await.unwrap();
+        let error = if many {
+            outbox
+                .publish_all(&mut tx, [&CustomerRenamed { customer: 1, name: "a".to_owned() }])
+                .await
+                .unwrap_err()
+        } else {
+            outbox.publish_json(&mut tx, &changed("1", 0)).await.unwrap_err()
+        };
+        assert!(matches!(error, PublishError::NotMigrated(_)), "{error:?}");
+        assert!(format!("{error:?}").contains("outbox migrate"), "{error:?}");
     }
 }
