@@ -312,6 +312,34 @@ mod tests {
         assert!(matches!(verdict, Verdict::Dead { block: true, letter } if letter.attempts == 1));
     }
 
+    /// Counts its calls.
+    #[derive(Default)]
+    struct Counting(AtomicU64);
+
+    impl Sink for Counting {
+        fn deliver<'a>(&'a self, _: Delivery<'a>) -> futures_util::future::BoxFuture<'a, Outcome> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            futures_util::future::ready(Outcome::Delivered).boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn no_sink_is_called_after_the_lease() {
+        let sink = Arc::new(Counting::default());
+        let consumer = Consumer { spec: spec(), sink: sink.clone() };
+        let over = Lease::until(Instant::now());
+        let (schemas, event) = (Schemas::none(), send(0));
+        let lapsed = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;
+        assert!(matches!(lapsed, Attempted::Lapsed), "{lapsed:?}");
+        assert_eq!(sink.0.load(Ordering::Relaxed), 0);
+        assert_eq!(judged(&event, lapsed), Verdict::Unavailable, "no attempt is counted");
+
+        over.renew(Instant::now() + Duration::from_secs(60));
+        let sent = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;
+        assert!(matches!(sent, Attempted::Sink(Outcome::Delivered)), "{sent:?}");
+        assert_eq!(sink.0.load(Ordering::Relaxed), 1);
+    }
+
     #[test]
     fn a_lease_that_is_over_lets_nothing_through_until_it_is_renewed() {
         let now = Instant::now();

@@ -51,6 +51,26 @@ fn a_stall_row_stands_for_its_lane_when_the_order_is_given_up() {
 }
 
 #[test]
+fn lanes_that_come_back_and_others_take_turns() {
+    let mut world = world();
+    world.publish(&[NO_AGGREGATE; 4]);
+    world.read_all();
+    world.send_all();
+    for id in 1..=4 {
+        world.answer_to(id, Answer::Retry);
+    }
+    world.settle_now();
+    world.resume_all(10);
+    world.publish(&[NO_AGGREGATE; 4]);
+    world.read_all();
+    world.send_all();
+    let order: Vec<i64> = world.in_flight.iter().map(|send| send.event.id()).collect();
+    let come_back = |ids: &[i64]| ids.iter().filter(|id| **id <= 4).count();
+    assert_eq!((order.len(), come_back(&order[..2]), come_back(&order[..6])), (8, 1, 3), "{order:?}");
+    world.finish();
+}
+
+#[test]
 fn a_full_page_is_followed_by_another() {
     let mut world = World::resumed();
     world.step(&Step::Crash { received: false });

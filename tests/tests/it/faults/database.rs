@@ -178,8 +178,11 @@ async fn a_long_sqlite_writer_delays_settling_and_nothing_else() {
     let impatient = SqlitePoolOptions::new().connect_with(options).await.unwrap();
     let error = world.outbox.begin(&impatient).await.unwrap_err();
     assert!(matches!(error, PublishError::DatabaseBusy(_)) && error.is_retryable(), "{error:?}");
-    // Over the lease of two seconds.
-    sleep(Duration::from_millis(2_500)).await;
+    eventually("the lease is over", async || {
+        let over = "SELECT lease_until < unixepoch('subsec') * 1000000 FROM outbox_consumer";
+        sqlx::query_scalar::<_, bool>(over).fetch_one(&world.pool).await.unwrap()
+    })
+    .await;
     assert!(world.consumer("crm").await.settled.is_empty(), "nobody else can write");
     drop(writer);
 
