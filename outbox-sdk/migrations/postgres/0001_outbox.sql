@@ -94,12 +94,17 @@ CREATE TABLE {schema}.consumer (
     epoch bigint NOT NULL,
     owner text,
     lease_until timestamptz,
+    -- Who asks for the slot, and until when nobody else may claim it: a change that needs the owner drained.
     wanted text,
+    wanted_until timestamptz,
     paused_until timestamptz,
     pause_reason text,
+    -- An operator's pause ends at its time or when the operator says so; a breaker's when the destination answers.
+    paused_by text CHECK (paused_by IN ('breaker', 'operator')),
     attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error text,
     config jsonb NOT NULL DEFAULT '{}',
+    required_for_retention boolean NOT NULL DEFAULT false,
     registered_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (name, slot)
 )
@@ -123,14 +128,39 @@ CREATE TABLE {schema}.stall (
 )
 WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 CREATE INDEX stall_due_idx ON {schema}.stall (consumer, available_at);
+-- A blocked lane waits for an operator's word about its head.
+CREATE INDEX stall_blocked_idx ON {schema}.stall (consumer, head_id) WHERE blocked;
 
--- The relays that are running.
+-- The name of an aggregate's lane in a stall row: a JSON array without spaces, as the relay writes it.
+CREATE FUNCTION {schema}.lane(tenant_id uuid, aggregate_type text, aggregate_id text) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN '[' || coalesce('"' || tenant_id::text || '"', 'null') || ',' || to_json(aggregate_type)::text || ','
+        || to_json(aggregate_id)::text || ']';
+
+-- The relays that are running, and which consumers each of them can run: name to configuration.
 CREATE TABLE {schema}.relay (
     name text PRIMARY KEY,
-    seen_until timestamptz NOT NULL
+    seen_until timestamptz NOT NULL,
+    consumers jsonb NOT NULL DEFAULT '{}'
 );
 
--- Events that a consumer will not get. Operators change nothing here but the state.
+-- What is done once for the whole outbox, by whichever relay comes first: when it is due again, and how far it is.
+CREATE TABLE {schema}.duty (
+    name text PRIMARY KEY,
+    due_at timestamptz NOT NULL DEFAULT now(),
+    -- Ids that are done with.
+    done int8multirange NOT NULL DEFAULT '{}',
+    -- Where the next pass over the ids goes on.
+    position bigint NOT NULL DEFAULT 0,
+    succeeded_at timestamptz,
+    -- In a row.
+    failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    last_error text
+)
+WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+INSERT INTO {schema}.duty (name) VALUES ('recorder'), ('retention');
+
+-- Events that a consumer will not get. Operators change nothing here but the state, and say who decided.
 CREATE TABLE {schema}.dead_letter (
     consumer text NOT NULL,
     event_id bigint NOT NULL,
@@ -141,8 +171,17 @@ CREATE TABLE {schema}.dead_letter (
     failed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     acknowledged_at timestamptz,
     state text NOT NULL DEFAULT 'dead' CHECK (state IN ('dead', 'replay', 'replayed', 'discarded', 'reset')),
+    -- When an operator last said what becomes of it, and under which role.
+    decided_at timestamptz,
+    decided_by text,
+    -- Whether the event's status reflects this state; false again whenever the state changes.
+    recorded boolean NOT NULL DEFAULT false,
     PRIMARY KEY (consumer, event_id)
 );
+CREATE INDEX dead_letter_event_idx ON {schema}.dead_letter (event_id);
+CREATE INDEX dead_letter_failed_idx ON {schema}.dead_letter (failed_at, event_id, consumer);
+CREATE INDEX dead_letter_replay_idx ON {schema}.dead_letter (consumer, event_id) WHERE state = 'replay';
+CREATE INDEX dead_letter_unrecorded_idx ON {schema}.dead_letter (event_id) WHERE NOT recorded;
 
 -- Keys of publishes that must happen once, and the event each of them led to.
 CREATE TABLE {schema}.idempotency (

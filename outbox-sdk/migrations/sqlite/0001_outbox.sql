@@ -78,11 +78,14 @@ CREATE TABLE outbox_consumer (
     owner          TEXT,
     lease_until    INTEGER,
     wanted         TEXT,
+    wanted_until   INTEGER,
     paused_until   INTEGER,
     pause_reason   TEXT,
+    paused_by      TEXT    CHECK (paused_by IN ('breaker', 'operator')),
     attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error     TEXT,
     config         TEXT    NOT NULL DEFAULT '{}' CHECK (json_valid(config)),
+    required_for_retention  INTEGER NOT NULL DEFAULT FALSE CHECK (required_for_retention IN (FALSE, TRUE)),
     registered_at  INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
     PRIMARY KEY (name, slot),
     CHECK ((owner IS NULL) = (lease_until IS NULL))
@@ -111,14 +114,31 @@ CREATE TABLE outbox_stall (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX outbox_stall_due_idx ON outbox_stall (consumer, available_at);
+CREATE INDEX outbox_stall_blocked_idx ON outbox_stall (consumer, head_id) WHERE blocked;
 
--- The live relays, so that each takes its share of the slots.
+-- The live relays, so that each takes its share of the slots; `consumers`: those that it can run, name to configuration.
 CREATE TABLE outbox_relay (
     name        TEXT    PRIMARY KEY,
-    seen_until  INTEGER NOT NULL
+    seen_until  INTEGER NOT NULL,
+    consumers   TEXT    NOT NULL DEFAULT '{}' CHECK (json_valid(consumers))
 ) STRICT, WITHOUT ROWID;
 
--- `event_id` is the event's id here. Operators change `state` and `acknowledged_at`, nothing else.
+-- What is done once for the whole outbox, by whichever relay comes first. `done`: ids that are done with; `position`:
+-- where the next pass over the ids goes on; `failures`: in a row.
+CREATE TABLE outbox_duty (
+    name          TEXT    PRIMARY KEY,
+    due_at        INTEGER NOT NULL DEFAULT 0,
+    done          TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(done)),
+    position      INTEGER NOT NULL DEFAULT 0,
+    succeeded_at  INTEGER,
+    failures      INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    last_error    TEXT
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO outbox_duty (name) VALUES ('recorder'), ('retention');
+
+-- `event_id` is the event's id here. Operators change `state` and `acknowledged_at`, and leave when and by whom.
+-- `recorded`: the event's status reflects the state; false again whenever the state changes.
 CREATE TABLE outbox_dead_letter (
     consumer         TEXT    NOT NULL,
     event_id         INTEGER NOT NULL,
@@ -131,8 +151,16 @@ CREATE TABLE outbox_dead_letter (
     acknowledged_at  INTEGER,
     state            TEXT    NOT NULL DEFAULT 'dead'
                              CHECK (state IN ('dead', 'replay', 'replayed', 'discarded', 'reset')),
+    decided_at       INTEGER,
+    decided_by       TEXT,
+    recorded         INTEGER NOT NULL DEFAULT FALSE CHECK (recorded IN (FALSE, TRUE)),
     PRIMARY KEY (consumer, event_id)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX outbox_dead_letter_event_idx ON outbox_dead_letter (event_id);
+CREATE INDEX outbox_dead_letter_failed_idx ON outbox_dead_letter (failed_at, event_id, consumer);
+CREATE INDEX outbox_dead_letter_replay_idx ON outbox_dead_letter (consumer, event_id) WHERE state = 'replay';
+CREATE INDEX outbox_dead_letter_unrecorded_idx ON outbox_dead_letter (event_id) WHERE NOT recorded;
 
 -- Keys that were given with a publish: a second publish answers with the first one's event_id.
 CREATE TABLE outbox_idempotency (

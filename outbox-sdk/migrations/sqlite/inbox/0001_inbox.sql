@@ -7,3 +7,6 @@ CREATE TABLE outbox_processed_event (
     processed_at  INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER)),
     PRIMARY KEY (consumer, event_id)
 ) STRICT, WITHOUT ROWID;
+
+-- Deleting the old ones.
+CREATE INDEX outbox_processed_event_processed_idx ON outbox_processed_event (processed_at);
