@@ -13,6 +13,7 @@ mod chain;
 pub mod config;
 pub mod consumer;
 mod engine;
+pub mod operate;
 mod owner;
 mod relay;
 pub mod retry;

@@ -22,7 +22,7 @@ mod read;
 mod sqlite;
 
 pub use append::{Fault, WriteOrder};
-pub use operate::{ConsumerRow, DeadLetter};
+pub use operate::{ConsumerRow, DeadLetter, Operate};
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
     Registered, Registration, Settled, Settlement, Stall, StallRow, Start,
@@ -49,7 +49,7 @@ mod sealed {
     label = "no outbox backend for this database",
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
-pub trait Backend: Database + sealed::Sealed {
+pub trait Backend: Database + sealed::Sealed + Operate {
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the
@@ -172,20 +172,4 @@ pub trait Backend: Database + sealed::Sealed {
         consumer: &str,
         event_id: Uuid,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
-
-    // --- operate ---------------------------------------------------------------------------------------------------
-
-    /// Every slot of every registered consumer, by name and slot.
-    fn consumers(
-        conn: &mut Self::Connection,
-        tables: &Tables,
-    ) -> impl Future<Output = Result<Vec<ConsumerRow>, Error>> + Send;
-
-    /// Dead letters, newest failure first; of one consumer or of all.
-    fn dead_letters(
-        conn: &mut Self::Connection,
-        tables: &Tables,
-        consumer: Option<&str>,
-        limit: u32,
-    ) -> impl Future<Output = Result<Vec<DeadLetter>, Error>> + Send;
 }

@@ -1,6 +1,29 @@
 //! What operators see.
 
+use sqlx::{Database, Error};
+use std::future::Future;
+
+use super::sealed::Sealed;
 use crate::progress::Progress;
+use crate::tables::Tables;
+
+/// The statements behind what operators ask and do. Operators write only what a dead letter becomes; all progress is
+/// its owner's.
+pub trait Operate: Database + Sealed {
+    /// Every slot of every registered consumer, by name and slot.
+    fn consumers(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<Vec<ConsumerRow>, Error>> + Send;
+
+    /// Dead letters, newest failure first; of one consumer or of all.
+    fn dead_letters(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: Option<&str>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<DeadLetter>, Error>> + Send;
+}
 
 /// A slot of a consumer, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]

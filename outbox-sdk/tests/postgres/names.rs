@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Read, Registration, Settled, Settlement,
-    Stall, WriteOrder,
+    Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Operate as _, Read, Registration, Settled,
+    Settlement, Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;

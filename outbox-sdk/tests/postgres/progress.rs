@@ -2,8 +2,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Pause, Registered, Registration,
-    Settled, Settlement, Stall, Start, WriteOrder,
+    Claim, ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Operate as _, Pause, Registered,
+    Registration, Settled, Settlement, Stall, Start, WriteOrder,
 };
 use outbox_sdk::{Backend, NewEnvelope, Progress, Timestamp};
 use sqlx::{Connection, PgConnection, Postgres};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use outbox_sdk::backend::ConsumerRow;
-use outbox_sdk::{Backend as _, JsonEvent, Lane, Migrator, Outbox, Published, Tables};
+use outbox_sdk::backend::{ConsumerRow, Operate as _};
+use outbox_sdk::{JsonEvent, Lane, Migrator, Outbox, Published, Tables};
 use outbox_tests::{OutboxProcess, Received, TestDb, eventually};
 use sqlx::Pool;
 use tempfile::TempDir;

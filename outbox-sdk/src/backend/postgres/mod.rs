@@ -5,6 +5,7 @@
 
 mod append;
 mod fault;
+mod operate;
 mod read;
 mod register;
 mod settle;
@@ -20,8 +21,8 @@ use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transac
 use uuid::Uuid;
 
 use super::{
-    Backend, Batch, Claim, ClaimRequest, ConsumerRow, DeadLetter, DueStall, Fault, Holders, LaneEntry,
-    LanePage, LaneRead, Read, Registered, Registration, Settled, Settlement, WriteOrder,
+    Backend, Batch, Claim, ClaimRequest, DueStall, Fault, Holders, LaneEntry, LanePage, LaneRead, Read,
+    Registered, Registration, Settled, Settlement, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published};
 use crate::progress::Progress;
@@ -166,44 +167,6 @@ impl Backend for Postgres {
     ) -> Result<bool, Error> {
         let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id);
         Ok(insert.execute(conn).await?.rows_affected() == 1)
-    }
-
-    async fn consumers(conn: &mut PgConnection, tables: &Tables) -> Result<Vec<ConsumerRow>, Error> {
-        let rows = tables.postgres().consumers.query().fetch_all(conn).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(ConsumerRow {
-                    name: row.try_get("name")?,
-                    slot: row.try_get("slot")?,
-                    owner: row.try_get("owner")?,
-                    settled: progress(row, "settled")?,
-                    stalled_lanes: row.try_get::<i64, _>("stalled_lanes")?.unsigned_abs(),
-                    dead_letters: row.try_get::<i64, _>("dead_letters")?.unsigned_abs(),
-                })
-            })
-            .collect()
-    }
-
-    async fn dead_letters(
-        conn: &mut PgConnection,
-        tables: &Tables,
-        consumer: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>, Error> {
-        let query = tables.postgres().dead_letters.query().bind(consumer).bind(i64::from(limit));
-        let rows = query.fetch_all(conn).await?;
-        rows.iter()
-            .map(|row| {
-                Ok(DeadLetter {
-                    consumer: row.try_get("consumer")?,
-                    event_id: row.try_get("event_id")?,
-                    reason: row.try_get("reason")?,
-                    attempts: count(row.try_get("attempts")?),
-                    last_error: row.try_get("last_error")?,
-                    state: row.try_get("state")?,
-                })
-            })
-            .collect()
     }
 }
 

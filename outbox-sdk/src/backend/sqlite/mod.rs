@@ -3,6 +3,7 @@
 //! Every transaction of its own begins with `BEGIN IMMEDIATE`: the write lock is taken before anything is looked at.
 
 mod found;
+mod operate;
 mod rows;
 
 use std::time::Duration;
@@ -20,9 +21,9 @@ use self::rows::{
     stored_event, uuid,
 };
 use crate::backend::{
-    Backend, Batch, Checks, Claim, ClaimRequest, Claimed, ConsumerRow, DeadLetter, DueStall, Fault, Fence,
-    Holders, LaneEntry, LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement,
-    StallRow, Start, WriteOrder,
+    Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DueStall, Fault, Fence, Holders, LaneEntry,
+    LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow, Start,
+    WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::lane::Lane;
@@ -51,8 +52,6 @@ const STALL_UPSERT: &str = include_str!("stall_upsert.sql");
 const DEAD_LETTER_UPSERT: &str = include_str!("dead_letter_upsert.sql");
 const DUE_STALLS: &str = include_str!("due_stalls.sql");
 const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
-const CONSUMERS: &str = include_str!("consumers.sql");
-const DEAD_LETTERS: &str = include_str!("dead_letters.sql");
 const HAS_TABLES: &str = include_str!("has_tables.sql");
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -372,41 +371,6 @@ impl Backend for Sqlite {
     ) -> Result<bool, Error> {
         let done = query(INBOX_INSERT).bind(consumer).bind(uuid(event_id)).execute(conn).await?;
         Ok(done.rows_affected() > 0)
-    }
-
-    async fn consumers(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<ConsumerRow>, Error> {
-        let rows = query(CONSUMERS).fetch_all(conn).await?;
-        let consumer = |row: &SqliteRow| {
-            Ok(ConsumerRow {
-                name: row.try_get("name")?,
-                slot: row.try_get("slot")?,
-                owner: row.try_get("owner")?,
-                settled: progress(row, "settled")?,
-                stalled_lanes: row.try_get::<i64, _>("stalled_lanes")?.unsigned_abs(),
-                dead_letters: row.try_get::<i64, _>("dead_letters")?.unsigned_abs(),
-            })
-        };
-        rows.iter().map(consumer).collect()
-    }
-
-    async fn dead_letters(
-        conn: &mut SqliteConnection,
-        _: &Tables,
-        consumer: Option<&str>,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>, Error> {
-        let rows = query(DEAD_LETTERS).bind(consumer).bind(limit).fetch_all(conn).await?;
-        let dead_letter = |row: &SqliteRow| {
-            Ok(DeadLetter {
-                consumer: row.try_get("consumer")?,
-                event_id: row.try_get("event_id")?,
-                reason: row.try_get("reason")?,
-                attempts: row.try_get("attempts")?,
-                last_error: row.try_get("last_error")?,
-                state: row.try_get("state")?,
-            })
-        };
-        rows.iter().map(dead_letter).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_sdk::backend::{DeadReason, Due, NewDeadLetter, Settlement, Stall, Start};
+use outbox_sdk::backend::{DeadReason, Due, NewDeadLetter, Operate as _, Settlement, Stall, Start};
 use outbox_sdk::{Backend, Migrator, Progress};
 use uuid::Uuid;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, DeadReason, Due, NewDeadLetter, Pause, Registered, Registration, Settled,
-    Settlement, Stall, StallRow, Start,
+    Claim, ClaimRequest, DeadReason, Due, NewDeadLetter, Operate as _, Pause, Registered, Registration,
+    Settled, Settlement, Stall, StallRow, Start,
 };
 use outbox_sdk::{Backend, Lane, Progress};
 use outbox_tests::eventually;

@@ -1,7 +1,7 @@
 //! What happened, read from both databases and the receiver's journal.
 
-use outbox_sdk::backend::DeadLetter;
-use outbox_sdk::{Backend as _, Lane, Progress, Tables};
+use outbox_sdk::backend::{DeadLetter, Operate as _};
+use outbox_sdk::{Lane, Progress, Tables};
 use sqlx::{Row as _, Sqlite, SqlitePool};
 use uuid::Uuid;
 
