@@ -20,7 +20,7 @@ pub(crate) struct Event {
 
 impl Event {
     pub(super) fn new(stored: StoredEvent, filled_gap: bool) -> Self {
-        Self { envelope: Arc::new(stored.envelope), defect: stored.defect, filled_gap }
+        Self { envelope: stored.envelope, defect: stored.defect, filled_gap }
     }
 
     pub(super) fn id(&self) -> i64 {

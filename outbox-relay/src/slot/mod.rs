@@ -5,6 +5,7 @@
 //! flight), under a stall row, or through. `settled` holds those that are through, those under a stall row, and the dead
 //! gaps; a stall row and the ids that it covers are always written in the same transaction.
 
+mod cursor;
 mod gaps;
 mod lanes;
 mod send;
@@ -19,9 +20,10 @@ use outbox_sdk::backend::{Batch, Claimed, Due, Holders, NewDeadLetter, Stall, St
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
 
-use gaps::Gaps;
+use cursor::{Arrival, Cursor, Page};
 use lanes::{LaneState, Stalled};
 
+pub(crate) use cursor::Distrust;
 pub(crate) use lanes::Event;
 
 /// How many ranges of dead gaps are remembered, to find rows that came in spite of the rules.
@@ -30,11 +32,8 @@ const VOID_RANGES: usize = 1_000;
 /// What one owner knows about its slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// The high-water mark: every id at or below it was read, is settled, or is an open gap.
-    hwm: i64,
-    /// The row at the high-water mark, once a row was read.
-    anchor: Option<(i64, Uuid)>,
-    gaps: Gaps,
+    /// What was read, and which ids are missing.
+    cursor: Cursor,
     /// What is settled, including what the next transaction will write.
     settled: Progress,
     /// What the row holds.
@@ -107,25 +106,6 @@ pub(crate) enum Verdict {
     Unavailable,
 }
 
-/// Why nothing that an owner remembers can be trusted any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Distrust {
-    /// The server does not accept writes: what it shows may be old.
-    #[error("the server is a standby; waiting for the primary")]
-    Standby,
-    /// The row at the high-water mark is gone or another: the server lost commits or was restored.
-    #[error(
-        "the event at the high-water mark is gone: the server lost commits or was restored; reading again from what is settled"
-    )]
-    AnchorGone,
-    /// The ids were started again below those that were read.
-    #[error("the ids of the event table were started again: the table was truncated or restored")]
-    IdsRestarted,
-    /// Row security hides events: what is hidden would be taken for rolled back.
-    #[error("row security now hides events from the relay's role")]
-    Hidden,
-}
-
 /// What a read came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Accepted {
@@ -143,14 +123,8 @@ impl Slot {
     /// # Errors
     /// The key of a stall row that this release does not understand: its events would never come.
     pub(crate) fn claimed(claimed: &Claimed, now: Instant) -> Result<Self, String> {
-        let mut gaps = Gaps::default();
-        for (from, until) in claimed.settled.holes() {
-            gaps.open(from, until);
-        }
         let mut slot = Self {
-            hwm: claimed.settled.upper() - 1,
-            anchor: None,
-            gaps,
+            cursor: Cursor::behind(&claimed.settled),
             settled: claimed.settled.clone(),
             stored: claimed.settled.clone(),
             void: claimed.void.clone(),
@@ -178,24 +152,24 @@ impl Slot {
     // --- read ------------------------------------------------------------------------------------------------------
 
     pub(crate) fn hwm(&self) -> i64 {
-        self.hwm
+        self.cursor.hwm()
     }
 
     pub(crate) fn anchor(&self) -> Option<(i64, Uuid)> {
-        self.anchor
+        self.cursor.anchor()
     }
 
     pub(crate) fn has_gaps(&self) -> bool {
-        !self.gaps.is_empty()
+        self.cursor.has_gaps()
     }
 
     /// How many ranges of ids may still come.
     pub(crate) fn open_gaps(&self) -> usize {
-        self.gaps.len()
+        self.cursor.open_gaps()
     }
 
     pub(crate) fn gap_ranges(&self) -> Vec<(i64, i64)> {
-        self.gaps.ranges()
+        self.cursor.gap_ranges()
     }
 
     /// Events in memory, in flight included.
@@ -214,7 +188,7 @@ impl Slot {
 
     /// A list of holders taken before the next read.
     pub(crate) fn note_holders(&mut self, holders: &Holders) {
-        self.gaps.note(holders);
+        self.cursor.note_holders(holders);
     }
 
     /// Takes in what a read returned. `holders` is the list taken before it (the default when no gap was open);
@@ -225,48 +199,32 @@ impl Slot {
         holders: &Holders,
         lane_of: impl Fn(&StoredEvent) -> Option<Lane>,
     ) -> Result<Accepted, Distrust> {
-        if !batch.primary {
-            return Err(Distrust::Standby);
+        let page = self.cursor.read(batch, holders)?;
+        self.take_in(page, lane_of)
+    }
+
+    /// Takes in a page of what this slot has not seen: dead gaps are settled, each event goes where it belongs.
+    fn take_in(
+        &mut self,
+        page: Page,
+        lane_of: impl Fn(&StoredEvent) -> Option<Lane>,
+    ) -> Result<Accepted, Distrust> {
+        // Retention may delete a settled event; any other stays.
+        if page.anchor_missing && !self.stored.contains(page.above) {
+            return Err(Distrust::AnchorGone);
         }
-        if !batch.sees_all_rows {
-            return Err(Distrust::Hidden);
-        }
-        if batch.last_id < self.hwm {
-            return Err(Distrust::IdsRestarted);
-        }
-        if let Some((id, event_id)) = self.anchor {
-            // Retention may delete a settled event. Another event in its place has its id a second time.
-            let gone = batch.anchor.map_or(!self.stored.contains(id), |found| found != event_id);
-            if gone {
-                return Err(Distrust::AnchorGone);
-            }
-        }
-        let mut accepted = Accepted::default();
-        let last = batch.events.last().map_or(self.hwm, |event| event.envelope.id);
-        // Behind a full batch there may be more: only what lies up to its last event was asked for.
-        let through = if batch.full { last } else { i64::MAX };
-        let before = self.hwm;
-        for event in batch.events.iter().filter(|event| event.envelope.id <= before) {
-            self.gaps.fill(event.envelope.id);
-        }
-        for (from, until) in self.gaps.take_dead(holders, through) {
+        let mut accepted = Accepted { events: page.arrivals.len(), ..Accepted::default() };
+        for (from, until) in page.dead {
             accepted.dead_gaps += until.abs_diff(from);
             self.settled.insert_range(from, until);
             self.void.insert_range(from, until);
             self.pending.ids += 1;
         }
         self.void.keep_newest(VOID_RANGES);
-        for event in batch.events {
-            let id = event.envelope.id;
-            if id > self.hwm {
-                self.gaps.open(self.hwm + 1, id);
-                self.hwm = id;
-                self.anchor = Some((id, event.envelope.event_id));
-            }
-            accepted.events += 1;
-            match lane_of(&event) {
-                None => self.settle_id(id),
-                Some(lane) => accepted.late += usize::from(self.route(lane, event, id <= before)),
+        for Arrival { stored, filled_gap } in page.arrivals {
+            match lane_of(&stored) {
+                None => self.settle_id(stored.envelope.id),
+                Some(lane) => accepted.late += usize::from(self.route(lane, stored, filled_gap)),
             }
         }
         Ok(accepted)

@@ -63,7 +63,8 @@ impl Slot {
         for stored in page.events {
             let id = stored.envelope.id;
             let single = Lane::Single(id);
-            let elsewhere = self.gaps.contains(id) || (single != *lane && self.lanes.contains_key(&single));
+            let elsewhere =
+                self.cursor.is_missing(id) || (single != *lane && self.lanes.contains_key(&single));
             if !elsewhere && wants(&stored) {
                 let event = Event::new(stored, false);
                 self.rows += 1;

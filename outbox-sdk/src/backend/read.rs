@@ -1,5 +1,6 @@
 //! Reading: what to read, and what came back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
@@ -56,8 +57,8 @@ pub struct Batch {
 /// An event with what the database's clock says of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEvent {
-    /// The event.
-    pub envelope: Envelope,
+    /// The event; one copy, however many consumers get it.
+    pub envelope: Arc<Envelope>,
     /// `available_at > created_at`, both fixed at the insert: a lane of its own.
     pub delayed: bool,
     /// How long until it is available, by the database's clock; zero = now.

@@ -212,7 +212,7 @@ impl Database {
         envelope.event_id = row.event_id;
         envelope.aggregate_id = row.new.aggregate.map(|aggregate| aggregate.to_string());
         StoredEvent {
-            envelope,
+            envelope: envelope.into(),
             delayed: row.new.delay > 0,
             due_in: Duration::from_secs(row.available_at.saturating_sub(self.clock)),
             defect: None,
@@ -256,8 +256,8 @@ impl Database {
     pub(super) fn lane_ids(&self, lane: &Lane, from: i64, through: i64) -> Vec<LaneEntry> {
         self.lane_rows(lane, from, through)
             .map(|(id, row)| {
-                let event = self.stored_event(id, row).envelope;
-                LaneEntry { id, event_type: event.event_type, schema_version: 1 }
+                let envelope = self.stored_event(id, row).envelope;
+                LaneEntry { id, event_type: envelope.event_type.clone(), schema_version: 1 }
             })
             .collect()
     }

@@ -138,7 +138,7 @@ impl World {
         }
         let ids = self.in_memory();
         for id in 1..=slot.hwm() {
-            let places = (slot.gaps.contains(id), ids.get(&id).copied(), slot.settled.contains(id));
+            let places = (slot.cursor.is_missing(id), ids.get(&id).copied(), slot.settled.contains(id));
             let one = matches!(
                 places,
                 (true, None, false) | (false, Some(false), false) | (false, Some(true) | None, true)

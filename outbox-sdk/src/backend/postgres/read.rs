@@ -154,7 +154,7 @@ fn stored_event(row: &PgRow, id: i64) -> Result<StoredEvent, Error> {
         created_at: created_at.0,
     };
     Ok(StoredEvent {
-        envelope,
+        envelope: envelope.into(),
         delayed: available_at > created_at,
         due_in: available_at.after(row.try_get("read_at")?),
         defect,

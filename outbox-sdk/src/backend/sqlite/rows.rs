@@ -180,7 +180,7 @@ pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<Sto
         left_out.map(|bytes| Defect::PayloadTooLarge { bytes: bytes.unsigned_abs() })
     };
     Ok(StoredEvent {
-        envelope,
+        envelope: envelope.into(),
         delayed: row.try_get("delayed")?,
         due_in: duration(row.try_get("due_in")?),
         defect,
