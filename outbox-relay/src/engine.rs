@@ -35,6 +35,8 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// .. or this many times what the last transaction cost, up to a second.
 const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How often a read asks for notices too.
+const NOTICE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often one consumer's waiting events are said aloud.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -81,6 +83,8 @@ pub(crate) struct Engine<DB: Backend> {
     settled_at: Instant,
     settle_interval: Duration,
     next_read: Instant,
+    /// When a read asks for notices again.
+    next_notices: Instant,
     read_pause: Duration,
     /// Reads in a row that returned nothing.
     empty_reads: u32,
@@ -125,6 +129,7 @@ impl<DB: Backend> Engine<DB> {
             settled_at: now,
             settle_interval: SETTLE_INTERVAL,
             next_read: now,
+            next_notices: now,
             read_pause: settings.poll_min,
             empty_reads: 0,
             appetite: Appetite::new(settings.read_rows),
@@ -194,7 +199,9 @@ impl<DB: Backend> Engine<DB> {
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
             without_payloads: false,
+            notices: Instant::now() >= self.next_notices,
         };
+        let noticed = read.notices;
         let suspected = self.appetite.suspects();
         let page = read_page::<DB>(conn, self.settings.deadline, &self.tables, &read, suspected);
         let (conn, batch) = match page.await {
@@ -202,6 +209,9 @@ impl<DB: Backend> Engine<DB> {
             Err(error) => return Err(self.read_failed(error)),
         };
         self.appetite.fed();
+        if noticed {
+            self.next_notices = Instant::now() + NOTICE_INTERVAL;
+        }
         let full = batch.full;
         let consumer = &self.consumer;
         let accepted = self.slot.accept(batch, &holders, |event| lane_of(consumer, event))?;

@@ -27,7 +27,7 @@ pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
     Registered, Registration, Settled, Settlement, Stall, StallRow, Start,
 };
-pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Read, StoredEvent};
+pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::Statements as PostgresStatements;

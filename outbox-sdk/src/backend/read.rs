@@ -35,6 +35,8 @@ pub struct Read<'a> {
     /// No payload and no actor is printed: each event comes without them, as [`Defect::PayloadUnreadable`], and no
     /// limit on bytes ends the page. For what is left after [`Fault::TooLarge`](super::Fault::TooLarge).
     pub without_payloads: bool,
+    /// Whether to look for [`Batch::notices`] too. They are for a few times a second, not for every read.
+    pub notices: bool,
 }
 
 /// What one read returned.
@@ -52,6 +54,18 @@ pub struct Batch {
     pub last_id: i64,
     /// Whether no row security hides events from this role: a hidden row looks like one that was rolled back.
     pub sees_all_rows: bool,
+    /// What an owner or a relay has to attend to beside the events; empty unless it was asked for.
+    pub notices: Notices,
+}
+
+/// What somebody has to attend to, told along with a read, so that nobody asks for it with statements of their own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Notices {
+    /// Consumers for which an operator has decided something that an owner must carry out: a dead letter is to be
+    /// replayed, or the one at the head of a blocked lane was discarded. By name.
+    pub replays: Vec<String>,
+    /// Consumers with a slot that can be claimed now, by the database's clock. By name.
+    pub free_slots: Vec<String>,
 }
 
 /// An event with what the database's clock says of it.

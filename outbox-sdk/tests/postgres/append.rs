@@ -156,6 +156,7 @@ async fn the_function_takes_every_column_by_name() {
         max_bytes: 1_000,
         max_payload_bytes: 1_000,
         without_payloads: false,
+        notices: false,
     };
     let mut conn = db.connect().await;
     let stored = Postgres::read(&mut conn, &db.tables, &read).await.unwrap().events.remove(0);

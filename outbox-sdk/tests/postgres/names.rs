@@ -63,6 +63,7 @@ async fn every_statement(db: &Db) {
         max_bytes: 1_000,
         max_payload_bytes: 1_000,
         without_payloads: false,
+        notices: false,
     };
     let batch = Postgres::read(conn, tables, &read).await.unwrap();
     assert_eq!(batch.events.iter().map(|e| e.envelope.id).collect::<Vec<_>>(), [1, 3, 4, 5]);

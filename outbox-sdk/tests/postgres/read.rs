@@ -13,6 +13,7 @@ const ALL: Read<'_> = Read {
     max_bytes: 1 << 20,
     max_payload_bytes: 1 << 20,
     without_payloads: false,
+    notices: false,
 };
 
 async fn append(db: &Db, conn: &mut PgConnection, aggregates: &[&str]) {

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Batch, Checks, Claimed, Due, Fence, Holders, LaneEntry, LanePage, NewDeadLetter, Stall, StallRow,
-    StoredEvent,
+    Batch, Checks, Claimed, Due, Fence, Holders, LaneEntry, LanePage, NewDeadLetter, Notices, Stall,
+    StallRow, StoredEvent,
 };
 use outbox_sdk::{Envelope, Lane, Progress};
 use uuid::Uuid;
@@ -231,7 +231,15 @@ impl Database {
         let full = events.len() >= limit || events.len() > keep.max(1);
         events.truncate(keep.max(1));
         let anchor = self.visible().find(|&(id, _)| id == above).map(|(_, row)| row.event_id);
-        Batch { events, full, anchor, primary: true, last_id: i64::MAX, sees_all_rows: true }
+        Batch {
+            events,
+            full,
+            anchor,
+            primary: true,
+            last_id: i64::MAX,
+            sees_all_rows: true,
+            notices: Notices::default(),
+        }
     }
 
     fn lane_rows(&self, lane: &Lane, from: i64, through: i64) -> impl Iterator<Item = (i64, &Row)> {

@@ -6,7 +6,7 @@ use sqlx::{Error, PgConnection, Row};
 use super::count;
 use super::statements::Statements;
 use super::time::PgTimestamp;
-use crate::backend::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Read, StoredEvent};
+use crate::backend::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 use crate::envelope::Envelope;
 use crate::lane::Lane;
 
@@ -37,6 +37,7 @@ pub(super) async fn batch(
         .bind(read.above)
         .bind(from)
         .bind(until)
+        .bind(read.notices)
         .fetch_all(conn)
         .await?;
     // What the server says of itself stands in every row, and in one without an event when there is none.
@@ -49,6 +50,10 @@ pub(super) async fn batch(
         primary: server.try_get("on_primary")?,
         last_id: server.try_get("last_id")?,
         sees_all_rows: server.try_get("sees_all_rows")?,
+        notices: Notices {
+            replays: server.try_get::<Option<_>, _>("replays")?.unwrap_or_default(),
+            free_slots: server.try_get::<Option<_>, _>("free_slots")?.unwrap_or_default(),
+        },
     })
 }
 

@@ -17,13 +17,13 @@ use uuid::Uuid;
 
 use self::found::Found;
 use self::rows::{
-    DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, progress, published,
+    DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, names, progress, published,
     stored_event, uuid,
 };
 use crate::backend::{
     Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DueStall, Fault, Fence, Holders, LaneEntry,
-    LanePage, LaneRead, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow, Start,
-    WriteOrder,
+    LanePage, LaneRead, Notices, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow,
+    Start, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::lane::Lane;
@@ -175,6 +175,7 @@ impl Backend for Sqlite {
             .bind(bytes(read.max_bytes))
             .bind(bytes(read.max_payload_bytes))
             .bind(read.without_payloads)
+            .bind(read.notices)
             .fetch_all(conn)
             .await?;
         let mut batch = Batch { primary: true, sees_all_rows: true, ..Batch::default() };
@@ -183,6 +184,8 @@ impl Backend for Sqlite {
         // An anchor that is no UUID is not the row that the owner read.
         batch.anchor =
             first.try_get::<Option<String>, _>("anchor")?.and_then(|text| Uuid::parse_str(&text).ok());
+        batch.notices =
+            Notices { replays: names(first, "replays")?, free_slots: names(first, "free_slots")? };
         if first.try_get::<Option<i64>, _>("id")?.is_some() {
             batch.events =
                 rows.iter().map(|row| stored_event(row, read.without_payloads)).collect::<Result<_, _>>()?;
@@ -206,6 +209,7 @@ impl Backend for Sqlite {
                     max_bytes: read.max_bytes,
                     max_payload_bytes: read.max_payload_bytes,
                     without_payloads: read.without_payloads,
+                    notices: false,
                 };
                 let events = Self::read(conn, tables, &single).await?.events;
                 return Ok(LanePage { events, full: false });

@@ -1,7 +1,7 @@
 -- The lowest events among the gaps (?2, JSON pairs) and above the high-water mark (?1): at most ?3 rows and ?4 bytes
 -- of payload text, the first one whatever its size. A payload longer than ?5 bytes is not loaded, and none
--- when ?6. Always at least one
--- row: that of the anchor, with id NULL when there is no event.
+-- when ?6. With ?7 also the notices, as JSON lists. Always at least one row: that of the anchor, with id NULL when there
+-- is no event.
 WITH candidate (id) AS MATERIALIZED (
     SELECT id
     FROM (
@@ -31,6 +31,27 @@ SELECT
     (SELECT event_id FROM outbox_event WHERE id = ?1) AS anchor,
     (SELECT count(*) FROM candidate) AS candidates,
     ifnull((SELECT seq FROM sqlite_sequence WHERE name = 'outbox_event'), 0) AS last_id,
+    iif(?7, (
+        SELECT json_group_array(name ORDER BY name)
+        FROM (SELECT DISTINCT name FROM outbox_consumer)
+        WHERE EXISTS (
+                SELECT 1 FROM outbox_dead_letter AS letter
+                WHERE letter.consumer = name AND letter.state = 'replay'
+            )
+            OR EXISTS (
+                SELECT 1
+                FROM outbox_stall AS stall
+                JOIN outbox_dead_letter AS letter
+                    ON letter.consumer = stall.consumer AND letter.event_id = stall.head_id
+                WHERE stall.consumer = name AND stall.blocked AND letter.state = 'discarded'
+            )
+    ), '[]') AS replays,
+    iif(?7, (
+        SELECT json_group_array(DISTINCT name ORDER BY name)
+        FROM outbox_consumer
+        WHERE (owner IS NULL OR lease_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+          AND (wanted_until IS NULL OR wanted_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER))
+    ), '[]') AS free_slots,
     event.*
 FROM (SELECT 1)
 LEFT JOIN (

@@ -122,6 +122,12 @@ pub(super) fn json<T: Serialize>(items: impl IntoIterator<Item = T>) -> Result<S
     serde_json::to_string(&items).map_err(|error| Error::Encode(error.into()))
 }
 
+/// Names from a statement's JSON list.
+pub(super) fn names(row: &SqliteRow, column: &str) -> Result<Vec<String>, Error> {
+    serde_json::from_str(row.try_get(column)?)
+        .map_err(|source| Error::ColumnDecode { index: column.to_owned(), source: Box::new(source) })
+}
+
 /// Whole microseconds, small enough that adding them to the clock never overflows.
 pub(super) fn micros(length: Duration) -> i64 {
     const LONGEST: i64 = 1 << 62;

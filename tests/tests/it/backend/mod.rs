@@ -3,6 +3,7 @@
 
 mod append;
 mod migrate;
+mod notices;
 mod operate;
 mod progress;
 mod read;
@@ -149,6 +150,7 @@ fn everything() -> Read<'static> {
         max_bytes: 1 << 30,
         max_payload_bytes: 1 << 20,
         without_payloads: false,
+        notices: false,
     }
 }
 

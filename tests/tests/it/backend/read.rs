@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use outbox_sdk::backend::{Batch, Defect, LaneRead, Read};
+use outbox_sdk::backend::{Batch, Defect, LaneRead, Notices, Read};
 use outbox_sdk::{Backend, Lane};
 use outbox_tests::SqliteTestDb;
 use uuid::Uuid;
@@ -38,6 +38,7 @@ async fn an_empty_outbox_reads_as_nothing<T: TestDb>() {
         primary: true,
         last_id: 0,
         sees_all_rows: true,
+        notices: Notices::default(),
     };
     assert_eq!(outbox.read(&everything()).await, nothing);
     assert_eq!(outbox.read(&Read { gaps: &[(1, 9)], above: 20, ..everything() }).await, nothing);
