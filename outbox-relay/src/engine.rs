@@ -18,12 +18,11 @@ use tokio::task::JoinSet;
 
 use crate::appetite::Appetite;
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
-use crate::breaker::Breaker;
+use crate::breaker::{Answered, Breaker, Cause};
 use crate::consumer::{Ordering, Want};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
-use crate::sink::Outcome;
 use crate::slot::{Distrust, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
 use crate::wakes::Wakes;
@@ -56,6 +55,7 @@ pub(crate) enum Stop {
 
 struct Answer {
     send: Send,
+    sent: Instant,
     attempted: Attempted,
 }
 
@@ -272,17 +272,22 @@ impl<DB: Backend> Engine<DB> {
         if !self.lease.holds() {
             return;
         }
-        let limit = self.breaker.limit(self.consumer.spec.max_in_flight, now);
-        while self.slot.in_flight() < limit
+        let mut room = self.breaker.room(self.consumer.spec.max_in_flight, self.slot.in_flight(), now);
+        if self.breaker.is_probing() && room > 0 {
+            self.slot.draw((self.settings.random)());
+            self.breaker.probed(now);
+        }
+        while room > 0
             && let Some(send) = self.slot.next_send()
         {
+            room -= 1;
             let consumer = Arc::clone(&self.consumer);
             let schemas = self.schemas.clone();
             let missing = self.settings.missing_schema;
             let lease = self.lease.clone();
             self.sends.spawn(async move {
                 let attempted = attempt(&consumer, &schemas, missing, &lease, &send).await;
-                Answer { send, attempted }
+                Answer { send, sent: now, attempted }
             });
         }
     }
@@ -307,11 +312,11 @@ impl<DB: Backend> Engine<DB> {
 
     /// Decides what an answer means and tells the slot.
     fn take(&mut self, answer: Answer, overtaken: bool) {
-        let Answer { send, attempted } = answer;
+        let Answer { send, sent, attempted } = answer;
         let now = Instant::now();
         let random = (self.settings.random)();
         if let Attempted::Sink(outcome) = &attempted {
-            self.note_destination(outcome, now, random);
+            self.note_destination(Answered { lane: &send.lane, sent, outcome }, now, random);
         }
         let spec = &self.consumer.spec;
         let verdict = judge(spec, self.settings.missing_schema, &send, attempted, now, random);
@@ -358,19 +363,24 @@ impl<DB: Backend> Engine<DB> {
         self.slot.answer(&send.lane, verdict, overtaken);
     }
 
-    fn note_destination(&mut self, outcome: &Outcome, now: Instant, random: f64) {
+    fn note_destination(&mut self, answer: Answered<'_>, now: Instant, random: f64) {
         let consumer = self.consumer.spec.name.as_str();
-        match self.breaker.note(outcome, now, random) {
-            Some(change) if change.length.is_zero() => {
-                tracing::info!(consumer, "the destination answers again");
-            }
-            Some(change) => tracing::warn!(
+        let Some(change) = self.breaker.note(answer, now, random) else { return };
+        let (pause, reason) = (change.length, change.reason.as_deref());
+        match change.cause {
+            _ if pause.is_zero() => tracing::info!(consumer, "the destination answers again"),
+            Cause::Unavailable => tracing::warn!(
                 consumer,
-                pause = ?change.length,
-                error = change.reason.as_deref(),
+                ?pause,
+                reason,
                 "the destination is unavailable: the consumer pauses, no attempt is counted"
             ),
-            None => {}
+            Cause::Failing => tracing::warn!(
+                consumer,
+                ?pause,
+                reason,
+                "the destination fails for every aggregate: the consumer pauses and then probes, one event at a time"
+            ),
         }
     }
 

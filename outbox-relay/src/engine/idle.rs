@@ -29,7 +29,7 @@ impl<DB: Backend> Engine<DB> {
         if self.has_changes() {
             at = at.min(self.settled_at + self.settle_interval);
         }
-        for time in [self.wakes.next(), self.breaker.open_until()].into_iter().flatten() {
+        for time in [self.wakes.next(), self.breaker.next_room()].into_iter().flatten() {
             at = at.min(time);
         }
         let now = Instant::now();

@@ -4,6 +4,7 @@ mod answers;
 mod bench;
 mod database;
 mod model;
+mod outage;
 mod reading;
 mod resuming;
 mod routing;

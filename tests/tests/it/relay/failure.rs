@@ -24,6 +24,7 @@ on_every_database! {
     a_panicking_sink_is_a_failed_attempt
     a_sink_that_never_answers_is_a_failed_attempt
     an_unavailable_destination_pauses_and_burns_no_attempt
+    a_destination_that_fails_for_all_pauses_and_says_why
     a_type_can_have_its_own_retry_policy
     a_payload_that_is_too_large_to_carry_is_dead_alone
 }
@@ -280,6 +281,40 @@ async fn an_unavailable_destination_pauses_and_burns_no_attempt<T: TestDb>() {
     relay.stop().await;
     assert_in_order(&sink.calls());
     assert!(sink.calls().iter().all(|call| call.attempt == 1), "no attempt was counted");
+    assert!(world.dead().await.is_empty());
+}
+
+async fn a_destination_that_fails_for_all_pauses_and_says_why<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let aggregates: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+    let events = world.publish(&aggregates.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let failing = fails.clone();
+    let sink = RecordingSink::scripted(move |_| {
+        if failing.load(std::sync::atomic::Ordering::Relaxed) { retry() } else { Outcome::Delivered }
+    });
+    let schedule = Schedule::List(vec![Duration::from_millis(1)]);
+    let spec = crm().retry(RetryPolicy { schedule, max_attempts: 1_000 });
+    let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
+    let mut conn = world.pool.acquire().await.unwrap();
+    let reason = format!("SELECT pause_reason FROM {} WHERE pause_reason IS NOT NULL", T::table("consumer"));
+    let mut reasons = Vec::new();
+    outbox_tests::eventually("the pause is written", async || {
+        reasons = T::texts(&mut conn, &reason).await;
+        !reasons.is_empty()
+    })
+    .await;
+    assert!(
+        reasons[0].contains(" failures in a row on ") && reasons[0].ends_with("last: 503"),
+        "{reasons:?}"
+    );
+    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    world.settled("crm", events[11].id).await;
+    outbox_tests::eventually("the pause is over", async || T::texts(&mut conn, &reason).await.is_empty())
+        .await;
+    relay.stop().await;
+    let taken = sink.calls().into_iter().filter(|call| call.outcome == Some(Outcome::Delivered));
+    assert!(taken.map(|call| call.attempt).all(|attempt| attempt > 1), "failures stay counted");
     assert!(world.dead().await.is_empty());
 }
 
