@@ -23,14 +23,20 @@ pub(crate) enum SessionError {
 }
 
 impl SessionError {
-    /// Whether waiting may help: the database could not be reached, was busy, or did not answer. After a write its
-    /// outcome is then unknown. Anything else is a refusal, which changed nothing.
+    /// Whether waiting may help: the database could not be reached, takes no writes now, was busy, or did not answer.
+    /// The outcome of a write is then taken for unknown. Anything else is a refusal, which changed nothing.
     pub(crate) fn is_away<DB: Backend>(&self) -> bool {
         match self {
             Self::Deadline(_) => true,
-            Self::Database(error) => {
-                matches!(DB::fault(error), Fault::Connection | Fault::DatabaseBusy | Fault::Retryable)
-            }
+            Self::Database(error) => matches!(
+                DB::fault(error),
+                Fault::Connection
+                    | Fault::ReadOnly
+                    | Fault::DatabaseBusy
+                    | Fault::AggregateBusy
+                    | Fault::TimedOut
+                    | Fault::Retryable
+            ),
         }
     }
 
@@ -38,7 +44,7 @@ impl SessionError {
     pub(crate) fn blames_answer<DB: Backend>(&self) -> bool {
         match self {
             Self::Deadline(_) => true,
-            Self::Database(error) => DB::fault(error) == Fault::TooLarge,
+            Self::Database(error) => matches!(DB::fault(error), Fault::TooLarge | Fault::TimedOut),
         }
     }
 }

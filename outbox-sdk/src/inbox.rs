@@ -111,7 +111,7 @@ impl<DB: Backend> Inbox<DB> {
             Fault::TransactionFailed => HandlerError::retry(
                 "a statement of the handler failed and the handler went on; return its error instead",
             ),
-            Fault::Connection | Fault::DatabaseBusy => Self::away(&error),
+            Fault::Connection | Fault::DatabaseBusy | Fault::ReadOnly => Self::away(&error),
             _ => HandlerError::from(error),
         }
     }

@@ -1,9 +1,12 @@
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::thread;
 
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, PgPool};
 use uuid::Uuid;
+
+use crate::Proxy;
 
 const SERVER: &str = "OUTBOX_TEST_DATABASE_URL";
 const NO_SERVER: &str = "no PostgreSQL for tests: run ./scripts/test, or set OUTBOX_TEST_DATABASE_URL";
@@ -49,6 +52,26 @@ impl PgTestDb {
     /// What the URL says, to change before connecting (another user, a session setting).
     pub fn options(&self) -> PgConnectOptions {
         self.database.clone()
+    }
+
+    /// Where the server listens.
+    ///
+    /// # Panics
+    /// When the variable names the server by anything but an address.
+    pub fn server_addr(&self) -> SocketAddr {
+        let host = self.server.get_host().parse().expect("the address of the server");
+        SocketAddr::new(host, self.server.get_port())
+    }
+
+    /// The options of [`options`](Self::options), through a proxy.
+    pub fn through(&self, proxy: &Proxy) -> PgConnectOptions {
+        self.options().host(&proxy.addr().ip().to_string()).port(proxy.addr().port())
+    }
+
+    /// The URL of [`url`](Self::url) with another address of the server.
+    pub fn url_through(&self, addr: SocketAddr) -> String {
+        let server = format!("{}:{}", self.server.get_host(), self.server.get_port());
+        self.url.replacen(&server, &addr.to_string(), 1)
     }
 
     /// Connects with at most ten connections.

@@ -13,7 +13,7 @@ pub enum WriteOrder {
 /// What a caller can do about a database error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Another writer holds the aggregate's lock longer than the lock timeout allows.
+    /// Somebody holds a lock longer than the lock timeout allows; while publishing, it is the aggregate's.
     AggregateBusy,
     /// SQLite: another connection is writing (codes 5 and 517).
     DatabaseBusy,
@@ -27,6 +27,10 @@ pub enum Fault {
     Refused,
     /// The answer is too large for the server to make.
     TooLarge,
+    /// The server's own time limit for a statement is over (`statement_timeout`).
+    TimedOut,
+    /// The server takes no writes now: a standby, or a primary that somebody has set read-only.
+    ReadOnly,
     /// The connection is gone or could not be made.
     Connection,
     /// Anything else.

@@ -8,6 +8,7 @@ mod interleaving;
 mod listen;
 mod readme;
 mod relay;
+mod reports;
 
 /// The databases that every case runs on.
 mod databases {

@@ -26,6 +26,8 @@ fn by_sqlstate(code: &str) -> Fault {
         "23514" | "23502" => Fault::Refused,
         // A text longer than a string may be, or than the memory there is.
         "54000" | "53200" => Fault::TooLarge,
+        "57014" => Fault::TimedOut,
+        "25006" => Fault::ReadOnly,
         // Shutdowns and ended sessions, refused log-ins, a full or missing database.
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" | "3D000" => {
             Fault::Connection
@@ -59,7 +61,9 @@ mod tests {
             ("54001", Fault::Other),
             ("08006", Fault::Connection),
             ("57P01", Fault::Connection),
-            ("57014", Fault::Other),
+            ("57014", Fault::TimedOut),
+            ("25006", Fault::ReadOnly),
+            ("25P03", Fault::Connection),
             ("23505", Fault::Other),
             ("", Fault::Other),
         ] {

@@ -4,6 +4,7 @@
 //! every name carries its schema. So a pooler that hands the session on between transactions does no harm.
 
 mod append;
+mod begin;
 mod fault;
 mod operate;
 mod read;
@@ -30,8 +31,11 @@ use crate::tables::Tables;
 
 pub(crate) use statements::Statements;
 
-/// Later statements of a transaction must see what was committed while the first one waited for its lock.
-const READ_COMMITTED: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+/// Later statements of a transaction must see what was committed while the first one waited for its lock. A relay that
+/// is stopped, or cut off without a word, between two statements must not keep the row of its slot locked: the server
+/// ends such a session, and another relay takes over.
+const READ_COMMITTED: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '2s'";
 
 /// SQLSTATEs that answer whether a transaction is open.
 const NO_TRANSACTION: &str = "25P01";
@@ -72,11 +76,11 @@ impl Backend for Postgres {
     }
 
     async fn begin_write(pool: &PgPool) -> Result<Transaction<'static, Postgres>, Error> {
-        pool.begin().await
+        begin::undropped(pool.acquire().await?).await
     }
 
     async fn ensure_usable(conn: &mut PgConnection) -> Result<(), Error> {
-        sqlx::query(include_str!("ensure_usable.sql")).execute(conn).await.map(drop)
+        sqlx::raw_sql(include_str!("ensure_usable.sql")).execute(conn).await.map(drop)
     }
 
     async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
