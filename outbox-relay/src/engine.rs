@@ -78,6 +78,8 @@ pub(crate) struct Engine<DB: Backend> {
     /// When to ask the database whether a parked lane is due.
     wakes: Wakes,
     breaker: Breaker,
+    /// Until when an operator has paused the consumer: nothing is sent, whatever the breaker says.
+    held_until: Option<Instant>,
     /// When the settling transaction began whose outcome is not known.
     outcome_unknown: Option<Instant>,
     settled_at: Instant,
@@ -125,6 +127,7 @@ impl<DB: Backend> Engine<DB> {
             answers: VecDeque::new(),
             wakes: Wakes::default(),
             breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
+            held_until: held_until(claimed.held, claimed.paused_for, now),
             outcome_unknown: None,
             settled_at: now,
             settle_interval: SETTLE_INTERVAL,
@@ -164,7 +167,7 @@ impl<DB: Backend> Engine<DB> {
         self.telemetry.state(
             self.slot.in_flight(),
             self.slot.open_gaps(),
-            self.breaker.open_until().is_some(),
+            self.breaker.open_until().is_some() || self.is_held(),
         );
         Ok(())
     }
@@ -266,10 +269,14 @@ impl<DB: Backend> Engine<DB> {
 
     // --- deliver ---------------------------------------------------------------------------------------------------
 
+    fn is_held(&self) -> bool {
+        self.held_until.is_some_and(|until| Instant::now() < until)
+    }
+
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
     fn send(&mut self) {
         let now = Instant::now();
-        if !self.lease.holds() {
+        if !self.lease.holds() || self.is_held() {
             return;
         }
         let mut room = self.breaker.room(self.consumer.spec.max_in_flight, self.slot.in_flight(), now);
@@ -435,9 +442,11 @@ impl<DB: Backend> Engine<DB> {
         self.session.keep(conn);
         let took = began.elapsed();
         match answer {
-            Settled::Done { fence, paused_for, wanted } => {
+            Settled::Done { fence, paused_for, held, wanted } => {
                 self.committed(fence, began, took);
-                self.breaker.written(paused_for, Instant::now());
+                let now = Instant::now();
+                self.breaker.written(paused_for, now);
+                self.held_until = held_until(held, paused_for, now);
                 self.wanted = wanted;
                 Ok(true)
             }
@@ -473,6 +482,10 @@ impl<DB: Backend> Engine<DB> {
         self.settle_interval = (took * SETTLE_COST_FACTOR).clamp(SETTLE_INTERVAL, SETTLE_INTERVAL_MAX);
         self.telemetry.settled(took);
     }
+}
+
+fn held_until(held: bool, paused_for: Option<Duration>, now: Instant) -> Option<Instant> {
+    paused_for.filter(|_| held).map(|left| now + left)
 }
 
 /// One read; of a suspected row without its payload, unless the payload comes after all. No connection is left when the

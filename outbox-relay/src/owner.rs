@@ -188,6 +188,7 @@ impl<DB: Backend> Owner<DB> {
             owner: &self.settings.name,
             lease: self.settings.lease,
             config: &config,
+            slots: 1,
         };
         let claimed = within(self.settings.deadline, DB::claim(&mut conn, &self.tables, &request)).await?;
         session.keep(conn);

@@ -464,5 +464,7 @@ fn registration(spec: &ConsumerSpec) -> Registration {
             Start::At(micros) => StoredStart::At(Timestamp::from_micros(micros)),
         }),
         config: spec.stored().to_string(),
+        slots: 1,
+        required_for_retention: false,
     }
 }

@@ -73,6 +73,35 @@ impl Lane {
     }
 }
 
+/// The slot of an event, from 0, in a consumer with this many slots: a fixed function of the event's row, whatever the
+/// consumer's ordering. `lane` is that of the row ([`Envelope::lane`](crate::Envelope::lane)): an event of an aggregate
+/// belongs to its aggregate's slot also when it is delivered alone, being delayed or late.
+///
+/// The function never changes, since stored progress depends on it: 64-bit FNV-1a over the bytes of
+/// [`Lane::key`], then the finalizer of MurmurHash3 (FNV alone leaves the low bits uneven), modulo `slots`.
+///
+/// ```
+/// use outbox_sdk::{Lane, slot_of};
+///
+/// let lane = Lane::aggregate(None, "customer", "42");
+/// assert_eq!(slot_of(&lane, 1), 0);
+/// assert!((0..4).contains(&slot_of(&lane, 4)));
+/// ```
+#[must_use]
+pub fn slot_of(lane: &Lane, slots: u16) -> i32 {
+    if slots <= 1 {
+        return 0;
+    }
+    let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let mut hash = lane.key().bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        hash = (hash ^ (hash >> 33)).wrapping_mul(factor);
+    }
+    hash ^= hash >> 33;
+    // Below 65,536, so it fits.
+    (hash % u64::from(slots)) as i32
+}
+
 impl fmt::Debug for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.key())
@@ -106,6 +135,39 @@ mod tests {
         }
         for bad in ["", "[]", "7", "[1,2]", "[\"not a uuid\",\"a\",\"b\"]"] {
             assert_eq!(Lane::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_the_same_for_ever() {
+        let tenant = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        let lanes = [
+            Lane::Single(1),
+            Lane::Single(i64::MAX),
+            Lane::aggregate(None, "customer", "42"),
+            Lane::aggregate(Some(tenant), "customer", "42"),
+            Lane::aggregate(None, "größe", "\"\\\n"),
+        ];
+        let slots = |slots| lanes.each_ref().map(|lane| slot_of(lane, slots));
+        assert_eq!([1, 0].map(slots), [[0; 5]; 2]);
+        assert_eq!(slots(2), [1, 1, 0, 0, 0]);
+        assert_eq!(slots(3), [2, 0, 1, 0, 0]);
+        assert_eq!(slots(64), [23, 7, 56, 14, 60]);
+    }
+
+    #[test]
+    fn slots_are_filled_evenly() {
+        for slots in [2, 3, 4, 7, 16, 64] {
+            let mut counts = vec![0_i32; usize::from(slots)];
+            for n in 0..20_000 {
+                for lane in [Lane::Single(n), Lane::aggregate(None, "customer", &n.to_string())] {
+                    counts[usize::try_from(slot_of(&lane, slots)).unwrap()] += 1;
+                }
+            }
+            let expected = 40_000 / i32::from(slots);
+            // Six standard deviations of a fair draw.
+            let allowed = 6 * f64::from(expected).sqrt() as i32;
+            assert!(counts.iter().all(|count| (count - expected).abs() < allowed), "{slots}: {counts:?}");
         }
     }
 }

@@ -30,7 +30,7 @@ pub use error::PublishError;
 pub use event::{OutboxEvent, ToAggregateId, ToTenantId};
 pub use hint::Hint;
 pub use inbox::{Effect, Inbox};
-pub use lane::{AggregateKey, Lane};
+pub use lane::{AggregateKey, Lane, slot_of};
 pub use limits::{LimitError, Limits};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator, TenantSettingError};

@@ -76,6 +76,16 @@ impl Progress {
         }
     }
 
+    /// The ids of this set that `other` does not hold.
+    #[must_use]
+    pub fn difference(&self, other: &Self) -> Self {
+        let mut rest = self.clone();
+        for (from, until) in other.ranges() {
+            rest.remove_range(from, until);
+        }
+        rest
+    }
+
     /// Whether the set holds `id`.
     #[must_use]
     pub fn contains(&self, id: i64) -> bool {
@@ -231,6 +241,14 @@ mod tests {
         assert_eq!(progress.to_multirange(), "{[1,4),[8,10)}");
         progress.remove_range(0, 100);
         assert!(progress.is_empty());
+    }
+
+    #[test]
+    fn a_difference_keeps_what_the_other_lacks() {
+        let (all, some) = (set(&[(1, 10), (20, 30)]), set(&[(0, 2), (5, 6), (9, 25)]));
+        assert_eq!(all.difference(&some).to_multirange(), "{[2,5),[6,9),[25,30)}");
+        assert!(all.difference(&all).is_empty());
+        assert_eq!(all.difference(&Progress::new()), all);
     }
 
     #[test]

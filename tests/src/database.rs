@@ -38,6 +38,12 @@ pub trait TestDb: Sized {
         sql: &str,
     ) -> impl Future<Output = Vec<String>> + Send;
 
+    /// Every row of a table with all its columns, to compare.
+    fn rows_as_text(
+        conn: &mut <Self::Db as sqlx::Database>::Connection,
+        table: &str,
+    ) -> impl Future<Output = Vec<String>> + Send;
+
     /// Has the database give up the transaction that is open on the connection.
     fn doom(conn: &mut <Self::Db as sqlx::Database>::Connection) -> impl Future<Output = ()> + Send;
 
@@ -85,6 +91,11 @@ impl TestDb for SqliteTestDb {
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(conn).await.unwrap()
     }
 
+    async fn rows_as_text(conn: &mut sqlx::SqliteConnection, table: &str) -> Vec<String> {
+        let columns = Self::texts(conn, &format!("SELECT name FROM pragma_table_info('{table}')")).await;
+        Self::texts(conn, &format!("SELECT json_array({}) FROM {table} ORDER BY 1", columns.join(", "))).await
+    }
+
     /// As after a full disk: SQLite ends the transaction, and nobody tells sqlx.
     async fn doom(conn: &mut sqlx::SqliteConnection) {
         Self::execute(conn, "ROLLBACK").await.unwrap();
@@ -125,6 +136,10 @@ impl TestDb for PgTestDb {
 
     async fn texts(conn: &mut sqlx::PgConnection, sql: &str) -> Vec<String> {
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_all(conn).await.unwrap()
+    }
+
+    async fn rows_as_text(conn: &mut sqlx::PgConnection, table: &str) -> Vec<String> {
+        Self::texts(conn, &format!("SELECT it::text FROM {table} AS it ORDER BY 1")).await
     }
 
     async fn doom(conn: &mut sqlx::PgConnection) {

@@ -29,7 +29,8 @@ impl<DB: Backend> Engine<DB> {
         if self.has_changes() {
             at = at.min(self.settled_at + self.settle_interval);
         }
-        for time in [self.wakes.next(), self.breaker.next_room()].into_iter().flatten() {
+        let room = if self.is_held() { self.held_until } else { self.breaker.next_room() };
+        for time in [self.wakes.next(), room].into_iter().flatten() {
             at = at.min(time);
         }
         let now = Instant::now();
@@ -50,7 +51,7 @@ impl<DB: Backend> Engine<DB> {
             && self.slot.in_flight() == 0
             && self.answers.is_empty()
             && !self.slot.may_resume()
-            && (!self.slot.may_send() || self.breaker.open_until().is_some())
+            && (!self.slot.may_send() || self.breaker.open_until().is_some() || self.is_held())
             && self.wakes.next().is_none_or(|time| time > Instant::now())
     }
 

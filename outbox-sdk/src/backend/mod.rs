@@ -12,6 +12,7 @@ use uuid::Uuid;
 use crate::envelope::{NewEnvelope, Published};
 use crate::tables::Tables;
 
+mod admin;
 mod append;
 mod operate;
 #[cfg(feature = "postgres")]
@@ -21,11 +22,14 @@ mod read;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub use admin::{
+    Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
+};
 pub use append::{Fault, WriteOrder};
 pub use operate::{ConsumerRow, DeadLetter, Operate};
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
-    Registered, Registration, Settled, Settlement, Stall, StallRow, Start,
+    Settled, Settlement, Stall, StallRow,
 };
 pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 
@@ -49,7 +53,7 @@ mod sealed {
     label = "no outbox backend for this database",
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
-pub trait Backend: Database + sealed::Sealed + Operate {
+pub trait Backend: Database + sealed::Sealed + Administer + Operate {
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the
@@ -130,15 +134,7 @@ pub trait Backend: Database + sealed::Sealed + Operate {
 
     // --- progress --------------------------------------------------------------------------------------------------
 
-    /// Registers consumers, in one transaction under the exclusive admin lock. Nothing is written when the answer
-    /// holds a [`Registered::StartNeeded`].
-    fn register(
-        conn: &mut Self::Connection,
-        tables: &Tables,
-        consumers: &[Registration],
-    ) -> impl Future<Output = Result<Vec<Registered>, Error>> + Send;
-
-    /// Takes the lease of a free slot whose consumer has the configuration that the claim names, in one transaction;
+    /// Takes the lease of a free slot whose consumer is as the claim says and which nobody asks for, in one transaction;
     /// then, in statements of their own, it reads the stall rows and the checks. Otherwise nothing is written, and the
     /// answer tells why.
     fn claim(

@@ -1,48 +1,11 @@
-//! Progress: registering, claiming and settling; every write of an owner behind its fence.
+//! Progress: claiming and settling; every write of an owner behind its fence.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::envelope::Timestamp;
+use crate::lane::{Lane, slot_of};
 use crate::progress::Progress;
-
-/// A consumer to register.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Registration {
-    /// The consumer's name.
-    pub name: String,
-    /// Where it begins when it is new.
-    pub start: Option<Start>,
-    /// Filter, pins and ordering as JSON text: stored with the consumer, for operators and for
-    /// [`ClaimRequest::config`].
-    pub config: String,
-}
-
-/// Where a new consumer begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
-    /// With the first stored event.
-    Earliest,
-    /// With what becomes visible after the registration.
-    Now,
-    /// With the first event whose transaction began at or after this time.
-    At(Timestamp),
-}
-
-/// What registering a consumer came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Registered {
-    /// It was there; its configuration was stored.
-    Existing,
-    /// It is new.
-    New,
-    /// It is new, other consumers are registered already, and nobody said where it starts. Nothing was written.
-    StartNeeded {
-        /// How many events are stored, as the database estimates or counts them.
-        stored_events: u64,
-    },
-}
 
 /// Who wants which slot.
 #[derive(Debug, Clone, Copy)]
@@ -55,9 +18,11 @@ pub struct ClaimRequest<'a> {
     pub owner: &'a str,
     /// How long the lease runs.
     pub lease: Duration,
-    /// The text that this relay registered as [`Registration::config`]. A relay that still has the configuration from
+    /// The text that this relay registered as [`Registration::config`](super::Registration::config). A relay that still has the configuration from
     /// before a deployment must not go on with it.
     pub config: &'a str,
+    /// Over how many slots this relay spreads the consumer.
+    pub slots: u16,
 }
 
 /// What claiming a slot came to.
@@ -69,6 +34,10 @@ pub enum Claim {
     Taken,
     /// Another relay has registered the consumer with another configuration since.
     OtherConfig,
+    /// The consumer has another number of slots: it has to be resized first.
+    OtherSlots,
+    /// Somebody asks for the slot, to change the consumer.
+    Wanted,
     /// There is no such consumer, or it has no such slot.
     Unregistered,
 }
@@ -84,14 +53,26 @@ pub struct Claimed {
     pub void: Progress,
     /// How long the consumer is paused from now on, if it is.
     pub paused_for: Option<Duration>,
+    /// Whether an operator paused it, last: then its destination may well be up.
+    pub held: bool,
     /// The consumer's failures in a row, for its pause.
     pub attempts: u32,
     /// Whether the owner before gave the slot back; otherwise its lease ended.
     pub clean: bool,
-    /// Every waiting lane.
+    /// The slot's waiting lanes.
     pub stalls: Vec<StallRow>,
     /// What must hold before anything is read.
     pub checks: Checks,
+}
+
+/// The slot of a stall row in a consumer with this many slots. `row_lane` is the lane of its head's row, which decides for
+/// an event that waits alone; slot 0 takes those whose row is gone, and keys that no release knows, to report them.
+pub(super) fn stall_slot(key: &str, row_lane: Option<Lane>, slots: u16) -> i32 {
+    let lane = match Lane::parse(key) {
+        Some(Lane::Single(_)) => row_lane,
+        aggregate => aggregate,
+    };
+    lane.map_or(0, |lane| slot_of(&lane, slots))
 }
 
 /// The identity of an owner's next write. A write whose fence does not match changes nothing.
@@ -220,6 +201,8 @@ pub enum Settled {
         fence: Fence,
         /// How long the consumer is paused from now on, if it is.
         paused_for: Option<Duration>,
+        /// As [`Claimed::held`].
+        held: bool,
         /// Somebody asks for the slot: drain and give it back.
         wanted: bool,
     },

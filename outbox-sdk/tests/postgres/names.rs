@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Operate as _, Read, Registration, Settled,
-    Settlement, Stall, WriteOrder,
+    Administer as _, Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Operate as _, Read,
+    Registration, Settled, Settlement, Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -81,7 +81,13 @@ async fn every_statement(db: &Db) {
         Postgres::lane_ids(conn, tables, &read).await.unwrap();
     }
 
-    let crm = Registration { name: "crm".to_owned(), start: None, config: "{}".to_owned() };
+    let crm = Registration {
+        name: "crm".to_owned(),
+        start: None,
+        config: "{}".to_owned(),
+        slots: 1,
+        required_for_retention: false,
+    };
     Postgres::register(conn, tables, std::slice::from_ref(&crm)).await.unwrap();
     let late = Registration { name: "late".to_owned(), ..crm };
     Postgres::register(conn, tables, &[late]).await.unwrap();
@@ -91,6 +97,7 @@ async fn every_statement(db: &Db) {
         owner: "relay",
         lease: Duration::from_secs(30),
         config: "{ }",
+        slots: 1,
     };
     let other = ClaimRequest { config: r#"{"v": 1}"#, ..claim };
     assert_eq!(Postgres::claim(conn, tables, &other).await.unwrap(), Claim::OtherConfig);

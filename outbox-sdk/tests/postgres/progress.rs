@@ -2,8 +2,8 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Operate as _, Pause, Registered,
-    Registration, Settled, Settlement, Stall, Start, WriteOrder,
+    Administer as _, Claim, ClaimRequest, Claimed, DeadReason, Due, Fence, NewDeadLetter, Operate as _,
+    Pause, Registered, Registration, Settled, Settlement, Stall, Start, WriteOrder,
 };
 use outbox_sdk::{Backend, NewEnvelope, Progress, Timestamp};
 use sqlx::{Connection, PgConnection, Postgres};
@@ -20,7 +20,13 @@ const WAITS_FOR_A_ROW: &str = "SELECT EXISTS (SELECT FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event = 'transactionid')";
 
 fn registration(name: &str, start: Option<Start>) -> Registration {
-    Registration { name: name.to_owned(), start, config: CONFIG.to_owned() }
+    Registration {
+        name: name.to_owned(),
+        start,
+        config: CONFIG.to_owned(),
+        slots: 1,
+        required_for_retention: false,
+    }
 }
 
 async fn register(db: &Db, conn: &mut PgConnection, name: &str, start: Option<Start>) -> Registered {
@@ -28,7 +34,7 @@ async fn register(db: &Db, conn: &mut PgConnection, name: &str, start: Option<St
 }
 
 async fn claim(db: &Db, conn: &mut PgConnection, lease: Duration) -> Option<Claimed> {
-    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "relay", lease, config: CONFIG };
+    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "relay", lease, config: CONFIG, slots: 1 };
     match Postgres::claim(conn, &db.tables, &claim).await.unwrap() {
         Claim::Claimed(claimed) => Some(*claimed),
         Claim::Taken => None,
@@ -91,10 +97,11 @@ async fn a_row_that_an_operator_moved_is_found_again() {
     let fence = claimed(&db, &mut conn).await.fence;
     let settled = Progress::from_iter([1]);
     let fence = done(&db, &mut conn, &renewal(&fence, &settled)).await;
-    db.run("UPDATE {s}.consumer SET paused_until = 'infinity', wanted = 'other'").await;
+    db.run("UPDATE {s}.consumer SET paused_until = 'infinity', wanted = 'other', wanted_until = 'infinity'")
+        .await;
     let moved: String = db.value("SELECT ctid::text FROM {s}.consumer").await;
     assert_ne!(moved, fence.ctid);
-    let Settled::Done { fence: next, paused_for, wanted } =
+    let Settled::Done { fence: next, paused_for, held: false, wanted } =
         settle(&db, &mut conn, &renewal(&fence, &settled)).await
     else {
         panic!("the row is there, elsewhere");
@@ -245,7 +252,7 @@ async fn epochs_rise_and_a_slot_given_back_is_clean() {
     let second = claim(&db, &mut conn, LEASE).await.unwrap();
     assert!(!second.clean && second.fence.epoch > first.fence.epoch);
     let pause = Some(Pause { length: LEASE, attempts: 4, reason: Some("503") });
-    let Settled::Done { fence, paused_for: Some(length), wanted: false } =
+    let Settled::Done { fence, paused_for: Some(length), held: false, wanted: false } =
         settle(&db, &mut conn, &Settlement { pause, ..renewal(&second.fence, &EMPTY) }).await
     else {
         panic!("paused")

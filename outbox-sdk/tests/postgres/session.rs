@@ -1,4 +1,4 @@
-use outbox_sdk::backend::{Fault, Registration, WriteOrder};
+use outbox_sdk::backend::{Administer as _, Fault, Registration, WriteOrder};
 use outbox_sdk::{Backend, Tables};
 use sqlx::{Connection, Postgres};
 
@@ -59,5 +59,11 @@ async fn missing_tables_and_ended_sessions_are_told_apart() {
 }
 
 fn registration() -> Registration {
-    Registration { name: "crm".to_owned(), start: None, config: "{}".to_owned() }
+    Registration {
+        name: "crm".to_owned(),
+        start: None,
+        config: "{}".to_owned(),
+        slots: 1,
+        required_for_retention: false,
+    }
 }

@@ -293,6 +293,7 @@ impl Database {
             settled: self.settled.clone(),
             void: self.void.clone(),
             paused_for: None,
+            held: false,
             attempts: 0,
             clean: true,
             stalls: stalls.collect(),

@@ -3,12 +3,12 @@
 //! Statements run prepared, and none depends on a setting of the session: a transaction names its isolation level, and
 //! every name carries its schema. So a pooler that hands the session on between transactions does no harm.
 
+mod admin;
 mod append;
 mod begin;
 mod fault;
 mod operate;
 mod read;
-mod register;
 mod settle;
 mod statements;
 mod time;
@@ -23,9 +23,10 @@ use uuid::Uuid;
 
 use super::{
     Backend, Batch, Claim, ClaimRequest, DueStall, Fault, Holders, LaneEntry, LanePage, LaneRead, Read,
-    Registered, Registration, Settled, Settlement, WriteOrder,
+    Settled, Settlement, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published};
+use crate::lane::Lane;
 use crate::progress::Progress;
 use crate::tables::Tables;
 
@@ -130,14 +131,6 @@ impl Backend for Postgres {
         read::lane_ids(conn, tables.postgres(), read).await
     }
 
-    async fn register(
-        conn: &mut PgConnection,
-        tables: &Tables,
-        consumers: &[Registration],
-    ) -> Result<Vec<Registered>, Error> {
-        register::register(conn, tables.postgres(), consumers).await
-    }
-
     async fn claim(
         conn: &mut PgConnection,
         tables: &Tables,
@@ -178,6 +171,17 @@ impl Backend for Postgres {
 fn progress(row: &PgRow, column: &str) -> Result<Progress, Error> {
     let text: &str = row.try_get(column)?;
     Progress::from_multirange(text).map_err(|error| Error::Decode(error.into()))
+}
+
+/// The lane of an event's row.
+fn lane(row: &PgRow, id: i64) -> Result<Lane, Error> {
+    let aggregate_id: Option<&str> = row.try_get("aggregate_id")?;
+    Ok(match aggregate_id {
+        Some(aggregate_id) => {
+            Lane::aggregate(row.try_get("tenant_id")?, row.try_get("aggregate_type")?, aggregate_id)
+        }
+        None => Lane::Single(id),
+    })
 }
 
 /// A number that the table keeps at zero or above.

@@ -8,7 +8,8 @@ use sqlx::{Connection, Error, PgConnection, Postgres, Row};
 
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
-use super::{READ_COMMITTED, count, progress, signed};
+use super::{READ_COMMITTED, count, lane, progress, signed};
+use crate::backend::progress::stall_slot;
 use crate::backend::{
     Checks, Claim, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement,
     Stall, StallRow,
@@ -29,19 +30,15 @@ pub(super) async fn claim(
         .bind(claim.owner)
         .bind(micros(claim.lease))
         .bind(claim.config)
+        .bind(i32::from(claim.slots))
         .fetch_optional(&mut *tx)
         .await?;
     let Some(row) = row else {
-        let refused = statements.claim_refused.query();
-        let row =
-            refused.bind(claim.consumer).bind(claim.slot).bind(claim.config).fetch_optional(&mut *tx).await?;
-        let same_config = row.map(|row| row.try_get("same_config")).transpose()?;
+        let refused = statements.claim_refused.query().bind(claim.consumer).bind(claim.slot);
+        let refused = refused.bind(claim.config).bind(i32::from(claim.slots));
+        let row = refused.fetch_optional(&mut *tx).await?;
         tx.rollback().await?;
-        return Ok(match same_config {
-            Some(true) => Claim::Taken,
-            Some(false) => Claim::OtherConfig,
-            None => Claim::Unregistered,
-        });
+        return row.map_or(Ok(Claim::Unregistered), |row| why_refused(&row));
     };
     let stalls = statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?;
     let checks = statements.checks.query().fetch_one(&mut *tx).await?;
@@ -50,9 +47,10 @@ pub(super) async fn claim(
         settled: progress(&row, "settled")?,
         void: progress(&row, "void")?,
         paused_for: paused_for(&row)?,
+        held: row.try_get("held")?,
         attempts: count(row.try_get("attempts")?),
         clean: row.try_get("clean")?,
-        stalls: stalls.iter().map(stall_row).collect::<Result<_, _>>()?,
+        stalls: own_stalls(&stalls, claim)?,
         checks: Checks {
             sequence_uncached: checks.try_get("sequence_uncached")?,
             last_id: checks.try_get("last_id")?,
@@ -125,8 +123,12 @@ async fn fenced_update(
         row = bind_settlement(&statements.settle_moved, settlement).fetch_optional(&mut *conn).await?;
     }
     if let Some(row) = row {
-        let (paused_for, wanted) = (paused_for(&row)?, row.try_get("wanted")?);
-        return Ok(Settled::Done { fence: fence(&row)?, paused_for, wanted });
+        return Ok(Settled::Done {
+            fence: fence(&row)?,
+            paused_for: paused_for(&row)?,
+            held: row.try_get("held")?,
+            wanted: row.try_get("wanted")?,
+        });
     }
     let now = statements
         .settle_refused
@@ -215,6 +217,31 @@ fn paused_for(row: &PgRow) -> Result<Option<Duration>, Error> {
     let until: Option<PgTimestamp> = row.try_get("paused_until")?;
     let now = row.try_get("read_at")?;
     Ok(until.map(|until| until.after(now)).filter(|length| !length.is_zero()))
+}
+
+fn why_refused(row: &PgRow) -> Result<Claim, Error> {
+    Ok(if !row.try_get("same_config")? {
+        Claim::OtherConfig
+    } else if !row.try_get("same_slots")? {
+        Claim::OtherSlots
+    } else if row.try_get("wanted")? {
+        Claim::Wanted
+    } else {
+        Claim::Taken
+    })
+}
+
+/// The waiting lanes that belong to the claimed slot.
+fn own_stalls(rows: &[PgRow], claim: &ClaimRequest<'_>) -> Result<Vec<StallRow>, Error> {
+    let mut own = Vec::new();
+    for row in rows {
+        let stall = stall_row(row)?;
+        let row_lane = if row.try_get("has_row")? { Some(lane(row, stall.head_id)?) } else { None };
+        if stall_slot(&stall.lane, row_lane, claim.slots) == claim.slot {
+            own.push(stall);
+        }
+    }
+    Ok(own)
 }
 
 fn stall_row(row: &PgRow) -> Result<StallRow, Error> {

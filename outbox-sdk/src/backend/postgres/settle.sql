@@ -2,20 +2,28 @@
 -- the row at once although a held snapshot keeps its dead versions; without, it finds a row that somebody else has
 -- moved (an operator's pause). Identity is asked in both: another row may lie at that place by now. The anchor
 -- ($5, $6) is the row at the owner's high-water mark: a server that lost commits
--- lacks it. Retention may delete it once it is settled, but another event never takes its id.
+-- lacks it. Retention may delete it once it is settled, but another event never takes its id. A slot that is given back
+-- stays wanted. While an operator's pause runs, the owner's own changes nothing of it
+-- (statement_timestamp(), since it must be the same in each place).
 UPDATE {schema}.consumer
 SET settled = $7::int8multirange,
     void = $8::int8multirange,
     rev = rev + 1,
     lease_until = CASE WHEN NOT $13 THEN clock_timestamp() + $9::bigint * interval '1 microsecond' END,
     owner = CASE WHEN NOT $13 THEN owner END,
-    wanted = CASE WHEN NOT $13 THEN wanted END,
     paused_until = CASE
-        WHEN $10::bigint IS NULL THEN paused_until
+        WHEN $10::bigint IS NULL OR (paused_by = 'operator' AND paused_until > statement_timestamp()) THEN paused_until
         WHEN $10::bigint > 0 THEN clock_timestamp() + $10::bigint * interval '1 microsecond'
     END,
-    attempts = CASE WHEN $10::bigint IS NULL THEN attempts ELSE $11 END,
-    pause_reason = CASE WHEN $10::bigint IS NULL THEN pause_reason ELSE $12 END
+    paused_by = CASE
+        WHEN $10::bigint IS NULL OR (paused_by = 'operator' AND paused_until > statement_timestamp()) THEN paused_by
+        WHEN $10::bigint > 0 THEN 'breaker'
+    END,
+    pause_reason = CASE
+        WHEN $10::bigint IS NULL OR (paused_by = 'operator' AND paused_until > statement_timestamp()) THEN pause_reason
+        ELSE $12
+    END,
+    attempts = CASE WHEN $10::bigint IS NULL THEN attempts ELSE $11 END
 WHERE {place} name = $1
     AND slot = $2
     AND epoch = $3
@@ -24,4 +32,6 @@ WHERE {place} name = $1
         $5::bigint IS NULL
         OR coalesce((SELECT event_id = $6 FROM {schema}.event WHERE id = $5::bigint), settled @> $5::bigint)
     )
-RETURNING ctid::text AS ctid, epoch, rev, paused_until, wanted IS NOT NULL AS wanted, clock_timestamp() AS read_at
+RETURNING
+    ctid::text AS ctid, epoch, rev, paused_until, coalesce(paused_by = 'operator', false) AS held,
+    coalesce(wanted_until > clock_timestamp(), false) AS wanted, clock_timestamp() AS read_at

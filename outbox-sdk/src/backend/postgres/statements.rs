@@ -42,7 +42,10 @@ macro_rules! statements {
 statements! {
     append append_unordered append_all append_all_unordered
     holders read lane lane_single lane_ids
-    admin_lock register_any register_existing register_stored register
+    admin_lock register_any register_existing register_stored register relays_ended
+    look leave want change_look pause resume
+    resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls reset_dead_letters
+    remove remove_stalls rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     inbox_insert
     consumers dead_letters

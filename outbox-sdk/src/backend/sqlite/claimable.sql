@@ -2,6 +2,8 @@
 SELECT
     owner IS NULL AS clean,
     owner IS NULL OR lease_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS free,
-    config = ?3 AS same_config
+    config = ?3 AS same_config,
+    slots = ?4 AS same_slots,
+    ifnull(wanted_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER), FALSE) AS wanted
 FROM outbox_consumer
 WHERE name = ?1 AND slot = ?2

@@ -2,6 +2,7 @@
 //!
 //! Every transaction of its own begins with `BEGIN IMMEDIATE`: the write lock is taken before anything is looked at.
 
+mod admin;
 mod found;
 mod operate;
 mod rows;
@@ -18,16 +19,15 @@ use uuid::Uuid;
 use self::found::Found;
 use self::rows::{
     DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, names, progress, published,
-    stored_event, uuid,
+    row_lane, stored_event, uuid,
 };
+use crate::backend::progress::stall_slot;
 use crate::backend::{
     Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DueStall, Fault, Fence, Holders, LaneEntry,
-    LanePage, LaneRead, Notices, Read, Refusal, Registered, Registration, Settled, Settlement, StallRow,
-    Start, WriteOrder,
+    LanePage, LaneRead, Notices, Read, Refusal, Settled, Settlement, StallRow, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::lane::Lane;
-use crate::progress::Progress;
 use crate::tables::Tables;
 
 const APPEND: &str = include_str!("append.sql");
@@ -35,11 +35,6 @@ const APPEND_ALL: &str = include_str!("append_all.sql");
 const READ: &str = include_str!("read.sql");
 const LANE: &str = include_str!("lane.sql");
 const LANE_IDS: &str = include_str!("lane_ids.sql");
-const REGISTER_ANY: &str = include_str!("register_any.sql");
-const REGISTER_EXISTING: &str = include_str!("register_existing.sql");
-const REGISTER_STORED: &str = include_str!("register_stored.sql");
-const REGISTER_START: &str = include_str!("register_start.sql");
-const REGISTER: &str = include_str!("register.sql");
 const EPOCH: &str = include_str!("epoch.sql");
 const CLAIMABLE: &str = include_str!("claimable.sql");
 const CLAIM: &str = include_str!("claim.sql");
@@ -266,25 +261,6 @@ impl Backend for Sqlite {
         rows.iter().map(entry).collect()
     }
 
-    async fn register(
-        conn: &mut SqliteConnection,
-        _: &Tables,
-        consumers: &[Registration],
-    ) -> Result<Vec<Registered>, Error> {
-        let mut tx = conn.begin_with(BEGIN).await?;
-        let others: bool = query_scalar(REGISTER_ANY).fetch_one(&mut *tx).await?;
-        let mut answers = Vec::with_capacity(consumers.len());
-        for consumer in consumers {
-            answers.push(register_one(&mut tx, consumer, others).await?);
-        }
-        if answers.iter().any(|answer| matches!(answer, Registered::StartNeeded { .. })) {
-            tx.rollback().await?;
-        } else {
-            tx.commit().await?;
-        }
-        Ok(answers)
-    }
-
     async fn claim(
         conn: &mut SqliteConnection,
         _: &Tables,
@@ -299,7 +275,7 @@ impl Backend for Sqlite {
                 return Ok(refused);
             }
         };
-        let epoch: i64 = query_scalar(EPOCH).fetch_one(&mut *tx).await?;
+        let epoch: i64 = query_scalar(EPOCH).bind(1).fetch_one(&mut *tx).await?;
         let row = query(CLAIM)
             .bind(claim.consumer)
             .bind(claim.slot)
@@ -315,9 +291,10 @@ impl Backend for Sqlite {
             settled: progress(&row, "settled")?,
             void: progress(&row, "void")?,
             paused_for: paused_for(&row)?,
+            held: row.try_get("held")?,
             attempts: row.try_get("attempts")?,
             clean,
-            stalls: stalls.iter().map(stall_row).collect::<Result<_, _>>()?,
+            stalls: own_stalls(&stalls, claim)?,
             checks: Checks { sequence_uncached: true, last_id, sees_all_rows: true, primary: true },
         };
         tx.commit().await?;
@@ -414,53 +391,21 @@ async fn still_open(conn: &mut SqliteConnection) -> Result<bool, Error> {
     }
 }
 
-async fn register_one(
-    conn: &mut SqliteConnection,
-    consumer: &Registration,
-    others: bool,
-) -> Result<Registered, Error> {
-    let existing = query(REGISTER_EXISTING).bind(&consumer.name).bind(&consumer.config);
-    if existing.execute(&mut *conn).await?.rows_affected() > 0 {
-        return Ok(Registered::Existing);
-    }
-    let start = match consumer.start {
-        Some(start) => start,
-        None if others => {
-            let stored: i64 = query_scalar(REGISTER_STORED).fetch_one(conn).await?;
-            return Ok(Registered::StartNeeded { stored_events: stored.unsigned_abs() });
-        }
-        None => Start::Earliest,
-    };
-    let since = match start {
-        Start::Earliest => None,
-        Start::Now => Some(i64::MAX),
-        Start::At(time) => Some(time.micros()),
-    };
-    let mut settled = Progress::new();
-    if let Some(since) = since {
-        let first: i64 = query_scalar(REGISTER_START).bind(since).fetch_one(&mut *conn).await?;
-        settled.insert_range(1, first);
-    }
-    let epoch: i64 = query_scalar(EPOCH).fetch_one(&mut *conn).await?;
-    query(REGISTER)
-        .bind(&consumer.name)
-        .bind(epoch)
-        .bind(settled.to_json())
-        .bind(&consumer.config)
-        .execute(conn)
-        .await?;
-    Ok(Registered::New)
-}
-
 /// Whether the last owner gave the slot back, if it can be claimed; else why it cannot.
 async fn claimable(
     conn: &mut SqliteConnection,
     claim: &ClaimRequest<'_>,
 ) -> Result<Result<bool, Claim>, Error> {
-    let slot = query(CLAIMABLE).bind(claim.consumer).bind(claim.slot).bind(claim.config);
+    let slot = query(CLAIMABLE).bind(claim.consumer).bind(claim.slot).bind(claim.config).bind(claim.slots);
     let Some(row) = slot.fetch_optional(conn).await? else { return Ok(Err(Claim::Unregistered)) };
     if !row.try_get("same_config")? {
         return Ok(Err(Claim::OtherConfig));
+    }
+    if !row.try_get("same_slots")? {
+        return Ok(Err(Claim::OtherSlots));
+    }
+    if row.try_get("wanted")? {
+        return Ok(Err(Claim::Wanted));
     }
     if !row.try_get("free")? {
         return Ok(Err(Claim::Taken));
@@ -488,6 +433,7 @@ async fn settle_row(conn: &mut SqliteConnection, settlement: &Settlement<'_>) ->
         return Ok(Settled::Done {
             fence: fence(&row)?,
             paused_for: paused_for(&row)?,
+            held: row.try_get("held")?,
             wanted: row.try_get("wanted")?,
         });
     }
@@ -510,6 +456,19 @@ fn fence(row: &SqliteRow) -> Result<Fence, Error> {
 fn paused_for(row: &SqliteRow) -> Result<Option<Duration>, Error> {
     let micros: Option<i64> = row.try_get("paused_for")?;
     Ok(micros.filter(|micros| *micros > 0).map(duration))
+}
+
+/// The waiting lanes that belong to the claimed slot.
+fn own_stalls(rows: &[SqliteRow], claim: &ClaimRequest<'_>) -> Result<Vec<StallRow>, Error> {
+    let mut own = Vec::new();
+    for row in rows {
+        let stall = stall_row(row)?;
+        let row_lane = if row.try_get("has_row")? { Some(row_lane(row, stall.head_id)?) } else { None };
+        if stall_slot(&stall.lane, row_lane, claim.slots) == claim.slot {
+            own.push(stall);
+        }
+    }
+    Ok(own)
 }
 
 fn stall_row(row: &SqliteRow) -> Result<StallRow, Error> {

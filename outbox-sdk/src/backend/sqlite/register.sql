@@ -1,1 +1,3 @@
-INSERT INTO outbox_consumer (name, epoch, settled, config) VALUES (?1, ?2, ?3, ?4)
+-- One of the ?3 slots of a new consumer.
+INSERT INTO outbox_consumer (name, slot, slots, epoch, settled, config, required_for_retention)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)

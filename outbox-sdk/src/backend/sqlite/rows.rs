@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::backend::{Defect, Due, NewDeadLetter, Stall, StoredEvent};
 use crate::envelope::{Envelope, NewEnvelope, Published, Timestamp};
+use crate::lane::Lane;
 use crate::progress::Progress;
 
 /// An event as `append_all.sql` takes it.
@@ -191,6 +192,14 @@ pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<Sto
         due_in: duration(row.try_get("due_in")?),
         defect,
     })
+}
+
+/// The lane of an event's row, as a relay that reads the row finds it.
+pub(super) fn row_lane(row: &SqliteRow, id: i64) -> Result<Lane, Error> {
+    let mut columns = Columns { row, undecodable: false };
+    let Some(aggregate_id) = columns.text("aggregate_id")? else { return Ok(Lane::Single(id)) };
+    let aggregate_type = columns.text("aggregate_type")?.unwrap_or_default();
+    Ok(Lane::aggregate(columns.uuid("tenant_id")?, &aggregate_type, &aggregate_id))
 }
 
 /// Reads texts as bytes, since SQLite does not check that they are UTF-8.

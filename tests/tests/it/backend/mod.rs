@@ -1,6 +1,7 @@
 //! What every database backend must do alike. A case is one function, generic over the database; `on_every_database!`
 //! makes a test of it for each.
 
+mod admin;
 mod append;
 mod migrate;
 mod notices;
@@ -11,7 +12,8 @@ mod read;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Batch, Claim, ClaimRequest, Claimed, Fence, Read, Registration, Settled, Settlement, Start,
+    Administer as _, Batch, Claim, ClaimRequest, Claimed, Fence, Read, Registration, Settled, Settlement,
+    Start,
 };
 use outbox_sdk::{Backend, Migrator, NewEnvelope, Progress, Published, Tables};
 use outbox_tests::{TestDb, eventually, on_every_database};
@@ -71,7 +73,13 @@ impl<T: TestDb> Outbox<T> {
         start: Option<Start>,
         config: &str,
     ) -> outbox_sdk::backend::Registered {
-        let consumer = Registration { name: name.to_owned(), start, config: config.to_owned() };
+        let consumer = Registration {
+            name: name.to_owned(),
+            start,
+            config: config.to_owned(),
+            slots: 1,
+            required_for_retention: false,
+        };
         T::Db::register(&mut *self.conn().await, &self.tables, &[consumer]).await.unwrap().remove(0)
     }
 
@@ -80,7 +88,7 @@ impl<T: TestDb> Outbox<T> {
     }
 
     async fn try_claim(&self, consumer: &str, owner: &str, lease: Duration) -> Option<Claimed> {
-        match self.ask(&ClaimRequest { consumer, slot: 0, owner, lease, config: "{}" }).await {
+        match self.ask(&ClaimRequest { consumer, slot: 0, owner, lease, config: "{}", slots: 1 }).await {
             Claim::Claimed(claimed) => Some(*claimed),
             Claim::Taken => None,
             refused => panic!("{refused:?}"),

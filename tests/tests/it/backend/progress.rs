@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Claim, ClaimRequest, DeadReason, Due, NewDeadLetter, Operate as _, Pause, Registered, Registration,
-    Settled, Settlement, Stall, StallRow, Start,
+    Administer as _, Claim, ClaimRequest, DeadReason, Due, NewDeadLetter, Operate as _, Pause, Registered,
+    Registration, Settled, Settlement, Stall, StallRow, Start,
 };
 use outbox_sdk::{Backend, Lane, Progress};
 use outbox_tests::eventually;
@@ -52,6 +52,8 @@ async fn a_later_consumer_has_to_say_where_it_starts<T: TestDb>() {
         name: name.to_owned(),
         start,
         config: config.to_owned(),
+        slots: 1,
+        required_for_retention: false,
     };
     let register = async |consumers: &[Registration]| {
         T::Db::register(&mut *outbox.conn().await, &outbox.tables, consumers).await.unwrap()
@@ -121,7 +123,7 @@ async fn a_time_settles_what_was_before<T: TestDb>() {
 
 async fn a_slot_has_one_owner<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
-    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config: "{}" };
+    let claim = ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config: "{}", slots: 1 };
     assert_eq!(outbox.ask(&claim).await, Claim::Unregistered);
     outbox.register("crm", None).await;
     let mut claims = tokio::task::JoinSet::new();
@@ -143,7 +145,7 @@ async fn a_slot_has_one_owner<T: TestDb>() {
 async fn a_slot_goes_to_the_configuration_that_is_registered<T: TestDb>() {
     let outbox = Outbox::<T>::migrated().await;
     let (old, new) = (r#"{"majors": {"customer.updated": 1}}"#, r#"{"majors": {"customer.updated": 2}}"#);
-    let with = |config| ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config };
+    let with = |config| ClaimRequest { consumer: "crm", slot: 0, owner: "a", lease: LONG, config, slots: 1 };
     outbox.configure("crm", None, old).await;
     assert_eq!(outbox.ask(&with(new)).await, Claim::OtherConfig);
     let Claim::Claimed(claimed) = outbox.ask(&with(old)).await else { panic!("a free slot") };

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.relay WHERE name = $1

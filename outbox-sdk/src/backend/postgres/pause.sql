@@ -1,0 +1,6 @@
+-- Until it is resumed when $2 is null.
+UPDATE {schema}.consumer
+SET paused_until = coalesce(clock_timestamp() + $2::bigint * interval '1 microsecond', 'infinity'),
+    pause_reason = $3,
+    paused_by = 'operator'
+WHERE name = $1

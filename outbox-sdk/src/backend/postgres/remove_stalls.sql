@@ -1,0 +1,1 @@
+DELETE FROM {schema}.stall WHERE consumer = $1

@@ -1,0 +1,1 @@
+UPDATE {schema}.stall SET consumer = $2 WHERE consumer = $1

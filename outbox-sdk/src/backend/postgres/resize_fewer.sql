@@ -1,0 +1,1 @@
+DELETE FROM {schema}.consumer WHERE name = $1 AND slot >= $2

@@ -1,0 +1,6 @@
+-- The rows' lanes in a range of ids, lowest first, $3 at a time.
+SELECT id, tenant_id, aggregate_type, aggregate_id
+FROM {schema}.event
+WHERE id >= $1 AND id < $2
+ORDER BY id
+LIMIT $3

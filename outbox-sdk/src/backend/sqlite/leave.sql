@@ -1,0 +1,1 @@
+DELETE FROM outbox_relay WHERE name = ?1

@@ -1,0 +1,1 @@
+DELETE FROM outbox_consumer WHERE name = ?1

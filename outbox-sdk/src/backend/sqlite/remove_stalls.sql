@@ -1,0 +1,1 @@
+DELETE FROM outbox_stall WHERE consumer = ?1

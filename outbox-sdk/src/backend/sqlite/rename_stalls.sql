@@ -1,0 +1,1 @@
+UPDATE outbox_stall SET consumer = ?2 WHERE consumer = ?1

@@ -1,0 +1,11 @@
+-- Of one slot, whose sets are computed outside; ?5 is its epoch.
+UPDATE outbox_consumer
+SET settled = ?3,
+    void = ?4,
+    epoch = ?5,
+    rev = 0,
+    owner = NULL,
+    lease_until = NULL,
+    wanted = NULL,
+    wanted_until = NULL
+WHERE name = ?1 AND slot = ?2

@@ -1,0 +1,2 @@
+-- Lanes that wait at or behind ?2: their events come again by themselves.
+DELETE FROM outbox_stall WHERE consumer = ?1 AND head_id >= ?2

@@ -1,0 +1,3 @@
+UPDATE outbox_consumer
+SET paused_until = NULL, pause_reason = NULL, paused_by = NULL, attempts = 0
+WHERE name = ?1
