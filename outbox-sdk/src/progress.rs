@@ -76,14 +76,54 @@ impl Progress {
         }
     }
 
+    /// The ids that both sets hold.
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        let mut both = Self::new();
+        let (mut mine, mut theirs) = (self.ranges().peekable(), other.ranges().peekable());
+        while let (Some(&(from, until)), Some(&(other_from, other_until))) = (mine.peek(), theirs.peek()) {
+            both.insert_range(from.max(other_from), until.min(other_until));
+            if until <= other_until {
+                mine.next();
+            } else {
+                theirs.next();
+            }
+        }
+        both
+    }
+
     /// The ids of this set that `other` does not hold.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
-        let mut rest = self.clone();
+        let mut left = self.clone();
         for (from, until) in other.ranges() {
-            rest.remove_range(from, until);
+            left.remove_range(from, until);
         }
-        rest
+        left
+    }
+
+    /// The ids of this set from `id` on.
+    #[must_use]
+    pub fn from(&self, id: i64) -> Self {
+        let mut above = self.clone();
+        above.remove_range(i64::MIN, id);
+        above
+    }
+
+    /// The lowest `number` ids of this set.
+    #[must_use]
+    pub fn first(&self, number: u64) -> Self {
+        let mut first = Self::new();
+        let mut left = i64::try_from(number).unwrap_or(i64::MAX);
+        for (from, until) in self.ranges() {
+            if left == 0 {
+                break;
+            }
+            let end = until.min(from.saturating_add(left));
+            first.insert_range(from, end);
+            left -= end - from;
+        }
+        first
     }
 
     /// Whether the set holds `id`.
@@ -294,6 +334,24 @@ mod tests {
             assert!((1..70).all(|id| progress.contains(id) == plain.contains(&id)));
             let runs = plain.iter().filter(|id| !plain.contains(&(**id - 1))).count();
             assert_eq!(progress.len_ranges(), runs, "ranges stay merged");
+        }
+    }
+
+    #[test]
+    fn sets_of_two_sets() {
+        let one = set(&[(1, 5), (7, 9), (12, 20)]);
+        let other = set(&[(3, 8), (12, 13), (15, 30)]);
+        assert_eq!(one.intersection(&other), set(&[(3, 5), (7, 8), (12, 13), (15, 20)]));
+        assert_eq!(other.intersection(&one), one.intersection(&other));
+        assert_eq!(one.difference(&other), set(&[(1, 3), (8, 9), (13, 15)]));
+        assert_eq!(one.intersection(&Progress::new()), Progress::new());
+        assert_eq!(one.difference(&Progress::new()), one);
+        let ids = |set: &Progress| (0..40).filter(|id| set.contains(*id)).collect::<Vec<i64>>();
+        for id in 0..25 {
+            let above: Vec<_> = ids(&one).into_iter().filter(|own| *own >= id).collect();
+            assert_eq!(ids(&one.from(id)), above);
+            let lowest: Vec<_> = ids(&one).into_iter().take(usize::try_from(id).unwrap()).collect();
+            assert_eq!(ids(&one.first(id.unsigned_abs())), lowest);
         }
     }
 }

@@ -131,9 +131,10 @@ CREATE INDEX stall_due_idx ON {schema}.stall (consumer, available_at);
 -- A blocked lane waits for an operator's word about its head.
 CREATE INDEX stall_blocked_idx ON {schema}.stall (consumer, head_id) WHERE blocked;
 
--- The name of an aggregate's lane in a stall row: a JSON array without spaces, as the relay writes it.
+-- The name of an aggregate's lane in a stall row: a JSON array without spaces, as the relay writes it. STABLE, as
+-- to_json is: declared otherwise it would be called for each row and not be made a part of the statement.
 CREATE FUNCTION {schema}.lane(tenant_id uuid, aggregate_type text, aggregate_id text) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    LANGUAGE sql STABLE PARALLEL SAFE
     RETURN '[' || coalesce('"' || tenant_id::text || '"', 'null') || ',' || to_json(aggregate_type)::text || ','
         || to_json(aggregate_id)::text || ']';
 

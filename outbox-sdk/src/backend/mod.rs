@@ -14,6 +14,7 @@ use crate::tables::Tables;
 
 mod admin;
 mod append;
+mod maintain;
 mod operate;
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -26,6 +27,9 @@ pub use admin::{
     Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
 };
 pub use append::{Fault, WriteOrder};
+pub use maintain::{
+    Compactable, Compacted, Compaction, Duties, Duty, DutyState, Keep, Maintain, Overdue, Recorded, Recording,
+};
 pub use operate::{ConsumerRow, DeadLetter, Operate};
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
@@ -53,7 +57,7 @@ mod sealed {
     label = "no outbox backend for this database",
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
-pub trait Backend: Database + sealed::Sealed + Administer + Operate {
+pub trait Backend: Database + sealed::Sealed + Administer + Maintain + Operate {
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the

@@ -7,6 +7,7 @@ mod admin;
 mod append;
 mod begin;
 mod fault;
+mod maintain;
 mod operate;
 mod read;
 mod settle;

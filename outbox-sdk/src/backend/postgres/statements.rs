@@ -49,6 +49,7 @@ statements! {
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     inbox_insert
     consumers dead_letters
+    admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable
 }
 
 impl Statements {
@@ -71,6 +72,12 @@ impl Statement {
     pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
         // Safe: a text of this folder, in which the schema's name is the only part that varies, quoted by `Renderer`.
         sqlx::query(AssertSqlSafe(Arc::clone(&self.0)))
+    }
+
+    /// The same, planned anew each time: for statements that run seldom and whose best plan depends on how much there
+    /// is to do.
+    pub(super) fn planned(&self) -> Query<'static, Postgres, PgArguments> {
+        self.query().persistent(false)
     }
 }
 
@@ -103,6 +110,10 @@ impl Renderer {
                     // Parts of a statement hold placeholders themselves.
                     rendered.push_str(&self.render(include_str!("sees_all_rows.sql").trim_end()));
                 }
+                "known" => rendered.push_str(&self.render(include_str!("known.sql").trim_end())),
+                "covered" => rendered.push_str(&self.render(include_str!("covered.sql").trim_end())),
+                "walked" => rendered.push_str(&self.render(include_str!("walked.sql").trim_end())),
+                "expired" => rendered.push_str(&self.render(include_str!("expired.sql").trim_end())),
                 "page" => rendered.push_str(include_str!("page.sql").trim_end()),
                 "place" => rendered.push_str("ctid = $14::tid AND"),
                 "lane_lock" => rendered.push_str(LANE_LOCK),
@@ -147,8 +158,17 @@ mod tests {
     #[test]
     fn no_placeholder_is_left() {
         let statements = Statements::render("outbox");
-        for statement in [&statements.settle, &statements.settle_moved, &statements.read, &statements.append]
-        {
+        for statement in [
+            &statements.settle,
+            &statements.settle_moved,
+            &statements.read,
+            &statements.append,
+            &statements.duties,
+            &statements.record,
+            &statements.overdue,
+            &statements.compact,
+            &statements.compactable,
+        ] {
             assert!(!statement.0.replace("'{}'", "").contains('{'), "{}", statement.0);
         }
         assert!(statements.settle.0.contains("ctid = $14"));

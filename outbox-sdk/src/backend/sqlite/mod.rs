@@ -4,6 +4,7 @@
 
 mod admin;
 mod found;
+mod maintain;
 mod operate;
 mod rows;
 

@@ -1,0 +1,2 @@
+{expired}
+DELETE FROM outbox_event WHERE id IN (SELECT id FROM expired) RETURNING id

@@ -1,0 +1,2 @@
+-- The lowest id that is stored.
+SELECT ifnull(min(id), 0) FROM outbox_event
