@@ -177,7 +177,8 @@ pub(crate) fn judge(
     random: f64,
 ) -> Verdict {
     let attempts = send.attempts.saturating_add(1);
-    let policy = spec.retry_for(&send.event.envelope.event_type);
+    let event_type = send.event.envelope.event_type.as_str();
+    let policy = spec.retry_for(event_type);
     let dead = |reason, attempts, error: &str| Verdict::Dead {
         letter: NewDeadLetter {
             event_id: send.event.envelope.id,
@@ -186,7 +187,7 @@ pub(crate) fn judge(
             max_attempts: policy.max_attempts,
             last_error: clip(error),
         },
-        block: spec.on_dead == OnDead::Block,
+        block: spec.on_dead_for(event_type) == OnDead::Block,
     };
     match attempted {
         Attempted::Sink(Outcome::Delivered) => Verdict::Delivered,
@@ -310,6 +311,9 @@ mod tests {
         let blocking = spec().on_dead(OnDead::Block);
         let verdict = judge(&blocking, MissingSchema::default(), &send(0), rejected(), Instant::now(), 0.0);
         assert!(matches!(verdict, Verdict::Dead { block: true, letter } if letter.attempts == 1));
+        let other_type = blocking.override_on_dead("customer.*", OnDead::Continue).unwrap();
+        let verdict = judge(&other_type, MissingSchema::default(), &send(0), rejected(), Instant::now(), 0.0);
+        assert!(matches!(verdict, Verdict::Dead { block: false, .. }), "as the event's type says");
     }
 
     /// Counts its calls.

@@ -114,6 +114,17 @@ pub enum OnDead {
     Block,
 }
 
+impl OnDead {
+    /// The word used in configuration and in the consumer's row.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Continue => "continue",
+            Self::Block => "block",
+        }
+    }
+}
+
 /// Where a consumer begins when it is registered for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
@@ -175,6 +186,8 @@ pub struct ConsumerSpec {
     pub ordering: Ordering,
     /// What a dead letter does to its lane.
     pub on_dead: OnDead,
+    /// Something else for some event types; see [`ConsumerSpec::on_dead_for`].
+    pub on_dead_for: BTreeMap<EventPattern, OnDead>,
     /// Where it begins; `None` leaves that to the registration.
     pub start: Option<Start>,
     /// When failed deliveries are tried again.
@@ -206,6 +219,7 @@ impl ConsumerSpec {
             other_majors: OtherMajors::default(),
             ordering: Ordering::default(),
             on_dead: OnDead::default(),
+            on_dead_for: BTreeMap::new(),
             start: None,
             retry: RetryPolicy::default(),
             retry_for: BTreeMap::new(),
@@ -258,6 +272,24 @@ impl ConsumerSpec {
     pub fn on_dead(mut self, on_dead: OnDead) -> Self {
         self.on_dead = on_dead;
         self
+    }
+
+    /// Sets what a dead letter of the event types that a pattern matches does to its lane.
+    ///
+    /// ```
+    /// use outbox_relay::consumer::{ConsumerSpec, OnDead};
+    ///
+    /// let ledger = ConsumerSpec::new("ledger")?.override_on_dead("account.*", OnDead::Block)?;
+    /// assert_eq!(ledger.on_dead_for("account.debited"), OnDead::Block);
+    /// assert_eq!(ledger.on_dead_for("customer.renamed"), OnDead::Continue);
+    /// # Ok::<(), outbox_relay::consumer::SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SpecError::Pattern`] when the text is no pattern.
+    pub fn override_on_dead(mut self, pattern: &str, on_dead: OnDead) -> Result<Self, SpecError> {
+        self.on_dead_for.insert(pattern.parse()?, on_dead);
+        Ok(self)
     }
 
     /// Sets where the consumer begins when it is registered for the first time.
@@ -331,20 +363,36 @@ impl ConsumerSpec {
     /// `retry`.
     #[must_use]
     pub fn retry_for(&self, event_type: &str) -> &RetryPolicy {
-        self.retry_for
-            .iter()
-            .filter(|(pattern, _)| pattern.matches(event_type))
-            .max_by_key(|(pattern, _)| pattern.exactness())
-            .map_or(&self.retry, |(_, policy)| policy)
+        most_exact(&self.retry_for, event_type).unwrap_or(&self.retry)
     }
 
-    /// What is stored with the consumer's row, so that operators and the recorder know what it receives without
-    /// its configuration: `filter`, `pins` and `ordering`.
+    /// What a dead letter of this event type does to its lane: as the most exact pattern in `on_dead_for` that matches
+    /// says, else `on_dead`.
+    #[must_use]
+    pub fn on_dead_for(&self, event_type: &str) -> OnDead {
+        most_exact(&self.on_dead_for, event_type).copied().unwrap_or(self.on_dead)
+    }
+
+    /// What is stored with the consumer's row, so that operators and the recorder know what it receives, and relays
+    /// agree on it, without its configuration: `filter`, `pins`, `ordering`, `on_dead` and `on_dead_for`.
     #[must_use]
     pub fn stored(&self) -> serde_json::Value {
         let filter: Vec<_> = self.events.patterns().iter().map(EventPattern::as_str).collect();
-        serde_json::json!({ "filter": filter, "pins": self.pins, "ordering": self.ordering.as_str() })
+        let on_dead_for: BTreeMap<_, _> =
+            self.on_dead_for.iter().map(|(pattern, on_dead)| (pattern.as_str(), on_dead.as_str())).collect();
+        serde_json::json!({
+            "filter": filter,
+            "pins": self.pins,
+            "ordering": self.ordering.as_str(),
+            "on_dead": self.on_dead.as_str(),
+            "on_dead_for": on_dead_for,
+        })
     }
+}
+
+fn most_exact<'a, T>(settings: &'a BTreeMap<EventPattern, T>, event_type: &str) -> Option<&'a T> {
+    let matching = settings.iter().filter(|(pattern, _)| pattern.matches(event_type));
+    matching.max_by_key(|(pattern, _)| pattern.exactness()).map(|(_, setting)| setting)
 }
 
 #[cfg(test)]
@@ -409,6 +457,18 @@ mod tests {
     }
 
     #[test]
+    fn the_most_exact_pattern_says_what_a_dead_letter_does() {
+        let spec = ConsumerSpec::new("crm")
+            .map(|spec| spec.on_dead(OnDead::Block))
+            .and_then(|spec| spec.override_on_dead("entity.*", OnDead::Continue))
+            .and_then(|spec| spec.override_on_dead("entity.customer.updated", OnDead::Block))
+            .unwrap();
+        assert_eq!(spec.on_dead_for("order.placed"), OnDead::Block);
+        assert_eq!(spec.on_dead_for("entity.customer.created"), OnDead::Continue);
+        assert_eq!(spec.on_dead_for("entity.customer.updated"), OnDead::Block);
+    }
+
+    #[test]
     fn building_refuses_what_cannot_work() {
         let spec = || ConsumerSpec::new("crm").unwrap();
         assert_eq!(spec().events::<&str>([]).err(), Some(SpecError::NoPatterns));
@@ -422,23 +482,32 @@ mod tests {
             spec().override_retry("x", RetryPolicy::default()).err(),
             Some(SpecError::Pattern("x".to_owned()))
         );
+        assert_eq!(
+            spec().override_on_dead("x", OnDead::Block).err(),
+            Some(SpecError::Pattern("x".to_owned()))
+        );
     }
 
     #[test]
     fn the_stored_form() {
         let spec = ConsumerSpec::new("crm").unwrap().events(["entity.customer.*", "order.placed"]).unwrap();
         let spec = spec.pin("order.placed", 3).unwrap().ordering(Ordering::None);
+        let spec = spec.override_on_dead("order.*", OnDead::Block).unwrap();
         assert_eq!(
             spec.stored(),
             serde_json::json!({
                 "filter": ["entity.customer.*", "order.placed"],
                 "pins": { "order.placed": 3 },
                 "ordering": "none",
+                "on_dead": "continue",
+                "on_dead_for": { "order.*": "block" },
             })
         );
         assert_eq!(
             ConsumerSpec::new("crm").unwrap().stored(),
-            serde_json::json!({ "filter": ["*"], "pins": {}, "ordering": "lane" })
+            serde_json::json!({
+                "filter": ["*"], "pins": {}, "ordering": "lane", "on_dead": "continue", "on_dead_for": {},
+            })
         );
     }
 }

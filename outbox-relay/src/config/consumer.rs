@@ -8,7 +8,7 @@ use outbox_sdk::webhook::{Format, Secret as SigningSecret, Secrets, Source};
 
 use super::document::{Place, Value};
 use super::error::{Finding, Findings};
-use super::reader::{Field, Problem, Section, as_integer, as_text, read_node};
+use super::reader::{Field, Problem, Section, as_integer, as_text, as_word, read_node};
 use super::retry;
 use super::secret::{Environment, resolve};
 use super::units;
@@ -85,7 +85,8 @@ fn consumer(
     let pins = pins(&mut section);
     let max_in_flight = section.integer::<usize>("max_in_flight", 1..=10_000);
     let ordering = section.one_of("ordering", &[("lane", Ordering::Lane), ("none", Ordering::None)]);
-    let on_dead = section.one_of("on_dead", &[("continue", OnDead::Continue), ("block", OnDead::Block)]);
+    let on_dead = section.one_of("on_dead", ON_DEAD);
+    let on_dead_for = on_dead_for(&mut section);
     let other_majors =
         section.one_of("other_majors", &[("dead", OtherMajors::Dead), ("skip", OtherMajors::Skip)]);
     let start = section.read("start", start);
@@ -108,6 +109,7 @@ fn consumer(
     spec.max_in_flight = max_in_flight.or(spec.max_in_flight);
     spec.ordering = ordering.or(spec.ordering);
     spec.on_dead = on_dead.or(spec.on_dead);
+    spec.on_dead_for = on_dead_for;
     spec.other_majors = other_majors.or(spec.other_majors);
     spec.start = start.given();
     spec.timeout = timeout.or(spec.timeout);
@@ -155,6 +157,26 @@ fn pins(section: &mut Section<'_>) -> Pins {
         }
     }
     pins
+}
+
+const ON_DEAD: &[(&str, OnDead)] = &[("continue", OnDead::Continue), ("block", OnDead::Block)];
+
+fn on_dead_for(section: &mut Section<'_>) -> BTreeMap<EventPattern, OnDead> {
+    let findings = section.findings();
+    let Some(table) = section.table("on_dead_for", "[consumer.on_dead_for]") else { return BTreeMap::new() };
+    let mut settings = BTreeMap::new();
+    for (key, entry) in table.entries() {
+        let pattern = key.parse::<EventPattern>();
+        if pattern.is_err() {
+            findings.push(Finding::new(entry.key, format!("`{key}` is not an event pattern"), PATTERN_HELP));
+        }
+        let name = format!("`on_dead_for` of `{key}`");
+        let setting = read_node(&name, entry.node, |value| as_word(value, ON_DEAD), findings);
+        if let (Ok(pattern), Some(setting)) = (pattern, setting.given()) {
+            settings.insert(pattern, setting);
+        }
+    }
+    settings
 }
 
 fn pins_within(filter: &EventFilter, pins: &Pins, findings: &Findings) {

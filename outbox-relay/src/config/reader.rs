@@ -158,13 +158,7 @@ impl<'a> Section<'a> {
 
     /// One of some words.
     pub(super) fn one_of<T: Copy>(&mut self, key: &'static str, options: &[(&str, T)]) -> Field<T> {
-        self.read(key, |value| {
-            let words: Vec<String> = options.iter().map(|(word, _)| format!("\"{word}\"")).collect();
-            let help = format!("write {}", words.join(" or "));
-            let text = as_text(value).map_err(|problem| Problem::new(problem.message, help.as_str()))?;
-            let found = options.iter().find(|(word, _)| *word == text).map(|(_, option)| *option);
-            found.ok_or_else(|| Problem::new(format!("cannot be \"{text}\""), help))
-        })
+        self.read(key, |value| as_word(value, options))
     }
 
     /// A list whose entries are converted one by one; every entry that is refused is a finding. In the environment
@@ -336,6 +330,14 @@ pub(super) fn as_text(value: &Value) -> Result<&str, Problem> {
         Value::String(text) | Value::Text(text) => Ok(text),
         _ => Err(Problem::kind("a string", value, "put the value into quotes")),
     }
+}
+
+pub(super) fn as_word<T: Copy>(value: &Value, options: &[(&str, T)]) -> Result<T, Problem> {
+    let words: Vec<String> = options.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+    let help = format!("write {}", words.join(" or "));
+    let text = as_text(value).map_err(|problem| Problem::new(problem.message, help.as_str()))?;
+    let found = options.iter().find(|(word, _)| *word == text).map(|(_, option)| *option);
+    found.ok_or_else(|| Problem::new(format!("cannot be \"{text}\""), help))
 }
 
 pub(super) fn as_integer<N: TryFrom<i128>>(value: &Value, range: RangeInclusive<i128>) -> Result<N, Problem> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use outbox_relay::config::{Config, ConsumerConfig};
+use outbox_relay::consumer::ConsumerSpec;
 use outbox_relay::sink::webhook::WebhookSink;
 use outbox_relay::{Relay, RelayError, Schemas, chain};
 use outbox_sdk::{Migratable, Tables};
@@ -55,12 +56,7 @@ async fn relay<DB: Migratable>(
         let sink = WebhookSink::new(webhook.clone()).map_err(|error| {
             Failure::usage(format!("error: consumer `{}`: {}", consumer.spec.name, chain(&error)))
         })?;
-        tracing::info!(
-            consumer = consumer.spec.name.as_str(),
-            max_attempts = consumer.spec.retry.max_attempts,
-            dead_after = ?consumer.spec.retry.until_dead(),
-            "a failing event is tried this often, over this time, and is dead then"
-        );
+        say_policies(&consumer.spec);
         builder = builder.consumer(consumer.spec.clone(), Arc::new(sink));
     }
     let relay = builder.build().map_err(|error| Failure::usage(format!("error: {error}")))?;
@@ -75,6 +71,20 @@ async fn relay<DB: Migratable>(
         }
         Err(error @ RelayError::StartNeeded { .. }) => Err(Failure::usage(format!("error: {error}"))),
         Err(error) => Err(Failure::database(format!("error: {}", chain(&error)))),
+    }
+}
+
+/// How long a failing event is tried.
+fn say_policies(spec: &ConsumerSpec) {
+    let special = spec.retry_for.iter().map(|(pattern, policy)| (pattern.as_str(), policy));
+    for (events, policy) in std::iter::once(("*", &spec.retry)).chain(special) {
+        tracing::info!(
+            consumer = spec.name.as_str(),
+            events,
+            max_attempts = policy.max_attempts,
+            dead_after = ?policy.until_dead(),
+            "a failing event is tried this often, over this time, and is dead then"
+        );
     }
 }
 

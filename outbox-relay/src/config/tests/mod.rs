@@ -106,6 +106,7 @@ pins = { "entity.customer.updated" = 1, "order.placed" = 3 }
 max_in_flight = 8
 ordering = "none"
 on_dead = "block"
+on_dead_for = { "order.*" = "continue" }
 timeout = "40s"
 start = "now"
 other_majors = "skip"
@@ -167,6 +168,8 @@ fn a_full_file_gives_every_value() {
     assert_eq!((spec.pinned("entity.customer.updated"), spec.pinned("order.placed")), (Some(1), Some(3)));
     assert_eq!((spec.name.as_str(), spec.max_in_flight), ("crm", 8));
     assert_eq!((spec.ordering, spec.on_dead), (Ordering::None, OnDead::Block));
+    assert_eq!(spec.on_dead_for("order.placed"), OnDead::Continue);
+    assert_eq!(spec.on_dead_for("entity.customer.updated"), OnDead::Block);
     assert_eq!((spec.timeout, spec.start), (Duration::from_secs(40), Some(Start::Now)));
     assert_eq!(spec.other_majors, OtherMajors::Skip);
     let schedule = Schedule::List(vec![Duration::from_secs(60), Duration::from_secs(300)]);
@@ -197,7 +200,7 @@ fn a_full_file_gives_every_value() {
     assert!(search.webhook.is_none());
     let homeless = findings(config.require_consumers().map(|_| config.clone()));
     let expected =
-        "52:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
+        "53:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
     assert_eq!(homeless, [expected]);
 }
 

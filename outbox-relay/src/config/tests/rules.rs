@@ -159,6 +159,14 @@ fn every_rule_has_its_finding() {
             crm("retry = { max_attempts = 0 }"),
             "3:26 `max_attempts` is out of range / write a whole number from 1",
         ),
+        (
+            crm("on_dead_for = { x = \"block\" }"),
+            "3:17 `x` is not an event pattern / write an event type such as",
+        ),
+        (
+            crm("on_dead_for = { \"order.placed\" = \"stop\" }"),
+            "3:34 `on_dead_for` of `order.placed` cannot be \"stop\" / write \"continue\" or \"block\"",
+        ),
         (crm("[consumer.retry_for.x]"), "3:21 `x` is not an event pattern / write an event type such as"),
         (
             crm("retry_for = { \"a.b\" = 3 }"),
