@@ -1,6 +1,12 @@
 //! The inbox: the note that an event was processed and the effect of processing it commit together.
 
+mod keep;
+
+use std::time::Duration;
+
 use sqlx::{Pool, Transaction};
+
+pub use self::keep::{Forget, InboxBuilder, InboxError};
 
 use crate::backend::{Backend, Fault};
 use crate::consume::{Handler, HandlerError, without_values};
@@ -8,7 +14,7 @@ use crate::envelope::Envelope;
 use crate::tables::Tables;
 
 /// Makes the effect of each event happen exactly once per consumer, however often it arrives, for as long as the inbox
-/// row is kept.
+/// row is kept: 30 days, or as [`Inbox::builder`] says, once [`Inbox::compact`] is called now and then.
 ///
 /// It lives in the consumer's own database, which needs one table: [`Migrator::inbox`](crate::Migrator::inbox).
 #[derive(Debug)]
@@ -16,12 +22,20 @@ pub struct Inbox<DB: Backend> {
     pool: Pool<DB>,
     consumer: String,
     tables: Tables,
+    retention: Duration,
+    replay_horizon: Duration,
 }
 
 // Not derived: that would ask the database's marker type to be `Clone`, which none is.
 impl<DB: Backend> Clone for Inbox<DB> {
     fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), consumer: self.consumer.clone(), tables: self.tables.clone() }
+        Self {
+            pool: self.pool.clone(),
+            consumer: self.consumer.clone(),
+            tables: self.tables.clone(),
+            retention: self.retention,
+            replay_horizon: self.replay_horizon,
+        }
     }
 }
 
@@ -35,10 +49,16 @@ pub enum Effect {
 }
 
 impl<DB: Backend> Inbox<DB> {
-    /// The inbox of a consumer. The name keys its rows: keep it stable.
+    /// The inbox of a consumer. The name keys its rows: keep it stable, or see [`rename_from`](Self::rename_from).
     #[must_use]
     pub fn new(pool: Pool<DB>, consumer: impl Into<String>) -> Self {
-        Self { pool, consumer: consumer.into(), tables: Tables::default() }
+        Self {
+            pool,
+            consumer: consumer.into(),
+            tables: Tables::default(),
+            retention: keep::RETENTION,
+            replay_horizon: keep::REPLAY_HORIZON,
+        }
     }
 
     /// Uses these tables.

@@ -29,7 +29,7 @@ pub use envelope::{Envelope, NewEnvelope, Published, Timestamp};
 pub use error::PublishError;
 pub use event::{OutboxEvent, ToAggregateId, ToTenantId};
 pub use hint::Hint;
-pub use inbox::{Effect, Inbox};
+pub use inbox::{Effect, Forget, Inbox, InboxBuilder, InboxError};
 pub use lane::{AggregateKey, Lane, slot_of};
 pub use limits::{LimitError, Limits};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -18,6 +18,9 @@ const BEGIN: Duration = Duration::from_secs(10);
 ///
 /// While the database gives no transaction, the consumer pauses and no attempt is counted. Within 10 s that is certain;
 /// so give the consumer a longer time limit.
+///
+/// Nobody deletes old rows of the inbox by itself: keep a clone of it and call [`Inbox::compact`] now and then, such as
+/// once an hour.
 #[derive(Debug)]
 pub struct HandlerSink<DB: Backend, H> {
     inbox: Inbox<DB>,

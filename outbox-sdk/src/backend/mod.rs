@@ -7,13 +7,13 @@
 
 use sqlx::{Database, Error, Pool, Transaction};
 use std::future::Future;
-use uuid::Uuid;
 
 use crate::envelope::{NewEnvelope, Published};
 use crate::tables::Tables;
 
 mod admin;
 mod append;
+mod inbox;
 mod maintain;
 mod operate;
 #[cfg(feature = "postgres")]
@@ -27,6 +27,7 @@ pub use admin::{
     Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
 };
 pub use append::{Fault, WriteOrder};
+pub use inbox::Deduplicate;
 pub use maintain::{
     Compactable, Compacted, Compaction, Duties, Duty, DutyState, Keep, Maintain, Overdue, Recorded, Recording,
 };
@@ -57,7 +58,7 @@ mod sealed {
     label = "no outbox backend for this database",
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
-pub trait Backend: Database + sealed::Sealed + Administer + Maintain + Operate {
+pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Maintain + Operate {
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the
@@ -162,14 +163,4 @@ pub trait Backend: Database + sealed::Sealed + Administer + Maintain + Operate {
         consumer: &str,
         lanes: &[String],
     ) -> impl Future<Output = Result<Vec<DueStall>, Error>> + Send;
-
-    // --- inbox: in the consumer's database -------------------------------------------------------------------------
-
-    /// Notes that the consumer has processed the event; `false` = it had before.
-    fn inbox_insert(
-        conn: &mut Self::Connection,
-        tables: &Tables,
-        consumer: &str,
-        event_id: Uuid,
-    ) -> impl Future<Output = Result<bool, Error>> + Send;
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Administer as _, Claim, ClaimRequest, DeadReason, Due, LaneRead, NewDeadLetter, Operate as _, Read,
-    Registration, Settled, Settlement, Stall, WriteOrder,
+    Administer as _, Claim, ClaimRequest, DeadReason, Deduplicate as _, Due, LaneRead, NewDeadLetter,
+    Operate as _, Read, Registration, Settled, Settlement, Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -148,6 +148,10 @@ async fn every_statement(db: &Db) {
     assert_eq!(Postgres::dead_letters(conn, tables, None, 10).await.unwrap().len(), 1);
     assert!(Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
     assert!(!Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
+    assert_eq!(Postgres::inbox_copy(conn, tables, "billing", "crm").await.unwrap(), 1);
+    assert_eq!(Postgres::inbox_compact(conn, tables, "crm", Duration::from_secs(60)).await.unwrap(), 0);
+    assert_eq!(Postgres::inbox_forget_event(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap(), 1);
+    assert_eq!(Postgres::inbox_forget(conn, tables, "billing", None).await.unwrap(), 1);
 
     let mut listener =
         PgListener::connect_with(&sqlx::PgPool::connect_lazy_with(db.options())).await.unwrap();

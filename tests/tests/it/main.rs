@@ -4,6 +4,7 @@
 mod architecture;
 mod backend;
 mod faults;
+mod inbox;
 mod interleaving;
 mod listen;
 mod readme;

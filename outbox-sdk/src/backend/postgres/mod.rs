@@ -7,6 +7,7 @@ mod admin;
 mod append;
 mod begin;
 mod fault;
+mod inbox;
 mod maintain;
 mod operate;
 mod read;
@@ -20,7 +21,6 @@ use std::io::ErrorKind;
 use sqlx::error::DatabaseError;
 use sqlx::postgres::{PgListener, PgRow};
 use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transaction};
-use uuid::Uuid;
 
 use super::{
     Backend, Batch, Claim, ClaimRequest, DueStall, Fault, Holders, LaneEntry, LanePage, LaneRead, Read,
@@ -155,16 +155,6 @@ impl Backend for Postgres {
         lanes: &[String],
     ) -> Result<Vec<DueStall>, Error> {
         settle::due_stalls(conn, tables.postgres(), consumer, lanes).await
-    }
-
-    async fn inbox_insert(
-        conn: &mut PgConnection,
-        tables: &Tables,
-        consumer: &str,
-        event_id: Uuid,
-    ) -> Result<bool, Error> {
-        let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id);
-        Ok(insert.execute(conn).await?.rows_affected() == 1)
     }
 }
 

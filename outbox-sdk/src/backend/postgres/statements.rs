@@ -47,7 +47,7 @@ statements! {
     resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls reset_dead_letters
     remove remove_stalls rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
-    inbox_insert
+    inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
     consumers dead_letters
     admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable
 }

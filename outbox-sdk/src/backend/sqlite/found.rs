@@ -15,8 +15,8 @@ pub(super) enum Found {
         "SQLite has rolled the transaction back after a failed statement; run the whole transaction again"
     )]
     RolledBack,
-    /// There is no event table.
-    #[error("the database has no outbox tables")]
+    /// The tables are not there.
+    #[error("the database lacks the outbox's tables")]
     NotMigrated,
 }
 

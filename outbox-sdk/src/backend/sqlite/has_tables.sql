@@ -1,2 +1,2 @@
--- Whether anybody has run the migrations.
-SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'outbox_event'
+-- Whether anybody has run the migrations that create this table.
+SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = ?1

@@ -4,6 +4,7 @@
 
 mod admin;
 mod found;
+mod inbox;
 mod maintain;
 mod operate;
 mod rows;
@@ -47,7 +48,6 @@ const STALL_DELETE: &str = include_str!("stall_delete.sql");
 const STALL_UPSERT: &str = include_str!("stall_upsert.sql");
 const DEAD_LETTER_UPSERT: &str = include_str!("dead_letter_upsert.sql");
 const DUE_STALLS: &str = include_str!("due_stalls.sql");
-const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
 const HAS_TABLES: &str = include_str!("has_tables.sql");
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
@@ -79,7 +79,7 @@ impl Backend for Sqlite {
             .bind(event.occurred_at.map(Timestamp::micros));
         match written(conn, insert).await {
             Ok(row) => published(&row.ok_or(Error::RowNotFound)?),
-            Err(error) => Err(explained(conn, error).await),
+            Err(error) => Err(explained(conn, error, "outbox_event").await),
         }
     }
 
@@ -93,7 +93,7 @@ impl Backend for Sqlite {
         let list = json(events.iter().map(EventParam::new))?;
         let rows = match query(APPEND_ALL).bind(list).fetch_all(&mut *conn).await {
             Ok(rows) => rows,
-            Err(error) => return Err(explained(conn, error).await),
+            Err(error) => return Err(explained(conn, error, "outbox_event").await),
         };
         let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
         answers.sort_unstable_by_key(|answer| answer.id);
@@ -344,16 +344,6 @@ impl Backend for Sqlite {
         };
         rows.iter().map(due).collect()
     }
-
-    async fn inbox_insert(
-        conn: &mut SqliteConnection,
-        _: &Tables,
-        consumer: &str,
-        event_id: Uuid,
-    ) -> Result<bool, Error> {
-        let done = query(INBOX_INSERT).bind(consumer).bind(uuid(event_id)).execute(conn).await?;
-        Ok(done.rows_affected() > 0)
-    }
 }
 
 /// Runs a writing statement to its end and gives out its only row. `fetch_one` would stop at the row and reset the
@@ -366,13 +356,13 @@ async fn written(
 }
 
 /// SQLite has one code for a missing table and for every other mistake in a statement: look whether it is there.
-async fn explained(conn: &mut SqliteConnection, error: Error) -> Error {
+async fn explained(conn: &mut SqliteConnection, error: Error, table: &str) -> Error {
     const GENERIC: &str = "1";
     let generic = error.as_database_error().is_some_and(|error| error.code().as_deref() == Some(GENERIC));
     if !generic {
         return error;
     }
-    match query_scalar::<_, i64>(HAS_TABLES).fetch_one(conn).await {
+    match query_scalar::<_, i64>(HAS_TABLES).bind(table).fetch_one(conn).await {
         Ok(0) => Error::Database(Box::new(Found::NotMigrated)),
         _ => error,
     }

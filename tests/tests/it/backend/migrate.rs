@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use outbox_sdk::{Backend, MigrateError, Migrator, Tables};
+use outbox_sdk::backend::Deduplicate as _;
+use outbox_sdk::{Backend as _, MigrateError, Migrator, Tables};
 use outbox_tests::PgTestDb;
 
 use super::{Outbox, TestDb, event, everything};

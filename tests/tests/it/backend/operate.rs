@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use outbox_sdk::backend::{DeadReason, Due, NewDeadLetter, Operate as _, Settlement, Stall, Start};
+use outbox_sdk::backend::{
+    DeadReason, Deduplicate as _, Due, NewDeadLetter, Operate as _, Settlement, Stall, Start,
+};
 use outbox_sdk::{Backend, Migrator, Progress};
 use uuid::Uuid;
 

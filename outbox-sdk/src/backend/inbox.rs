@@ -1,0 +1,53 @@
+//! The inbox, in the consumer's own database.
+
+use std::future::Future;
+use std::time::Duration;
+
+use sqlx::{Database, Error};
+use uuid::Uuid;
+
+use crate::envelope::Timestamp;
+use crate::tables::Tables;
+
+/// The statements of an inbox; each method is one.
+pub trait Deduplicate: Database {
+    /// Notes that the consumer has processed the event; `false` = it had before.
+    fn inbox_insert(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
+
+    /// Deletes at most 1,000 rows that are older than `age` by the database's clock; returns how many.
+    fn inbox_compact(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        age: Duration,
+    ) -> impl Future<Output = Result<u64, Error>> + Send;
+
+    /// Deletes at most 1,000 rows that were written at `since` or later, or whenever; returns how many.
+    fn inbox_forget(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        since: Option<Timestamp>,
+    ) -> impl Future<Output = Result<u64, Error>> + Send;
+
+    /// Deletes the row of one event; returns how many that are.
+    fn inbox_forget_event(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> impl Future<Output = Result<u64, Error>> + Send;
+
+    /// Copies the rows of consumer `from`, those that are there already excepted; returns how many were new.
+    fn inbox_copy(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        from: &str,
+    ) -> impl Future<Output = Result<u64, Error>> + Send;
+}

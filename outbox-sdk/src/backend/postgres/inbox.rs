@@ -1,0 +1,63 @@
+//! The inbox.
+
+use std::time::Duration;
+
+use sqlx::{Error, PgConnection, Postgres};
+use uuid::Uuid;
+
+use super::time::{PgTimestamp, micros};
+use crate::backend::Deduplicate;
+use crate::envelope::Timestamp;
+use crate::tables::Tables;
+
+impl Deduplicate for Postgres {
+    async fn inbox_insert(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<bool, Error> {
+        let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id);
+        Ok(insert.execute(conn).await?.rows_affected() > 0)
+    }
+
+    async fn inbox_compact(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        age: Duration,
+    ) -> Result<u64, Error> {
+        let delete = tables.postgres().inbox_compact.query().bind(consumer).bind(micros(age));
+        Ok(delete.execute(conn).await?.rows_affected())
+    }
+
+    async fn inbox_forget(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        since: Option<Timestamp>,
+    ) -> Result<u64, Error> {
+        let delete = tables.postgres().inbox_forget.query().bind(consumer).bind(since.map(PgTimestamp));
+        Ok(delete.execute(conn).await?.rows_affected())
+    }
+
+    async fn inbox_forget_event(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<u64, Error> {
+        let delete = tables.postgres().inbox_forget_event.query().bind(consumer).bind(event_id);
+        Ok(delete.execute(conn).await?.rows_affected())
+    }
+
+    async fn inbox_copy(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        from: &str,
+    ) -> Result<u64, Error> {
+        let copy = tables.postgres().inbox_copy.query().bind(consumer).bind(from);
+        Ok(copy.execute(conn).await?.rows_affected())
+    }
+}

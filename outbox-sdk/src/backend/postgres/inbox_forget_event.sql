@@ -1,0 +1,1 @@
+DELETE FROM {schema}.processed_event WHERE consumer = $1 AND event_id = $2
