@@ -58,6 +58,9 @@ pub trait TestDb: Sized {
 
     /// An hour, to be added to a time.
     const HOUR: &str;
+
+    /// The database's clock.
+    const NOW: &str;
 }
 
 impl TestDb for SqliteTestDb {
@@ -105,6 +108,7 @@ impl TestDb for SqliteTestDb {
     const NUMBERS: &str = r#"{"a": 1.10, "b": 1e2}"#;
     const BYTES: &str = "x'0123'";
     const HOUR: &str = "3600000000";
+    const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 }
 
 impl TestDb for PgTestDb {
@@ -150,6 +154,7 @@ impl TestDb for PgTestDb {
     const NUMBERS: &str = r#"{"a": 1.10, "b": 100}"#;
     const BYTES: &str = r"'\x0123'";
     const HOUR: &str = "interval '1 hour'";
+    const NOW: &str = "clock_timestamp()";
 }
 
 /// Makes a test for each database of every case.

@@ -179,7 +179,7 @@ CREATE TABLE {schema}.dead_letter (
     recorded boolean NOT NULL DEFAULT false,
     PRIMARY KEY (consumer, event_id)
 );
-CREATE INDEX dead_letter_event_idx ON {schema}.dead_letter (event_id);
+CREATE INDEX dead_letter_event_idx ON {schema}.dead_letter (event_id, consumer);
 CREATE INDEX dead_letter_failed_idx ON {schema}.dead_letter (failed_at, event_id, consumer);
 CREATE INDEX dead_letter_replay_idx ON {schema}.dead_letter (consumer, event_id) WHERE state = 'replay';
 CREATE INDEX dead_letter_unrecorded_idx ON {schema}.dead_letter (event_id) WHERE NOT recorded;

@@ -31,7 +31,11 @@ pub use inbox::Deduplicate;
 pub use maintain::{
     Compactable, Compacted, Compaction, Duties, Duty, DutyState, Keep, Maintain, Overdue, Recorded, Recording,
 };
-pub use operate::{ConsumerRow, DeadLetter, Operate};
+pub use operate::{
+    AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
+    LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
+    StallState, Standing, TypeFilter, UnknownLetterState, Writer,
+};
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
     Settled, Settlement, Stall, StallRow,

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Administer as _, Claim, ClaimRequest, DeadReason, Deduplicate as _, Due, LaneRead, NewDeadLetter,
-    Operate as _, Read, Registration, Settled, Settlement, Stall, WriteOrder,
+    Administer as _, Claim, ClaimRequest, DeadReason, Deduplicate as _, Due, LaneRead, LetterFilter,
+    NewDeadLetter, Operate as _, Read, Registration, Settled, Settlement, Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -145,7 +145,10 @@ async fn every_statement(db: &Db) {
     let consumers = Postgres::consumers(conn, tables).await.unwrap();
     assert_eq!((consumers[0].stalled_lanes, consumers[0].dead_letters), (1, 1));
     assert_eq!(consumers[0].settled, settled);
-    assert_eq!(Postgres::dead_letters(conn, tables, None, 10).await.unwrap().len(), 1);
+    assert_eq!(
+        Postgres::dead_letters(conn, tables, &LetterFilter::default(), None, 10).await.unwrap().len(),
+        1
+    );
     assert!(Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
     assert!(!Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
     assert_eq!(Postgres::inbox_copy(conn, tables, "billing", "crm").await.unwrap(), 1);

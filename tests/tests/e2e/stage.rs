@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use outbox_sdk::backend::{ConsumerRow, Operate as _};
+use outbox_sdk::backend::{ConsumerRow, LetterFilter, Operate as _};
 use outbox_sdk::{JsonEvent, Lane, Migrator, Outbox, Published, Tables};
 use outbox_tests::{OutboxProcess, Received, TestDb, eventually};
 use sqlx::Pool;
@@ -104,7 +104,10 @@ impl<T: TestDb> Stage<T> {
 
     pub(crate) async fn dead_letters(&self) -> usize {
         let mut conn = self.pool.acquire().await.unwrap();
-        T::Db::dead_letters(&mut conn, &Tables::default(), None, 1_000).await.unwrap().len()
+        T::Db::dead_letters(&mut conn, &Tables::default(), &LetterFilter::default(), None, 1_000)
+            .await
+            .unwrap()
+            .len()
     }
 }
 

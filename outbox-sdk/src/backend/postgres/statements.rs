@@ -48,8 +48,9 @@ statements! {
     remove remove_stalls rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
-    consumers dead_letters
     admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable
+    consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge
+    event event_ids events events_in_time standing writers
 }
 
 impl Statements {
@@ -114,6 +115,12 @@ impl Renderer {
                 "covered" => rendered.push_str(&self.render(include_str!("covered.sql").trim_end())),
                 "walked" => rendered.push_str(&self.render(include_str!("walked.sql").trim_end())),
                 "expired" => rendered.push_str(&self.render(include_str!("expired.sql").trim_end())),
+                "slot_columns" => {
+                    rendered.push_str(&self.render(include_str!("slot_columns.sql").trim_end()));
+                }
+                "event_columns" => rendered.push_str(include_str!("event_columns.sql").trim_end()),
+                "event_filter" => rendered.push_str(include_str!("event_filter.sql").trim_end()),
+                "letter_filter" => rendered.push_str(include_str!("letter_filter.sql").trim_end()),
                 "page" => rendered.push_str(include_str!("page.sql").trim_end()),
                 "place" => rendered.push_str("ctid = $14::tid AND"),
                 "lane_lock" => rendered.push_str(LANE_LOCK),

@@ -1,48 +1,377 @@
 //! What operators ask and decide.
 
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Error, Row as _, Sqlite, query};
+use std::sync::LazyLock;
+use std::time::Duration;
 
-use super::rows::progress;
-use crate::backend::{ConsumerRow, DeadLetter, Operate};
+use sqlx::query::Query;
+use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
+use sqlx::{Error, Row as _, Sqlite, query};
+use uuid::Uuid;
+
+use super::rows::{Columns, duration, envelope, json, progress, uuid};
+use crate::backend::{
+    AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
+    LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
+    StallState, Standing, UnknownLetterState, Writer,
+};
+use crate::envelope::Timestamp;
+use crate::lane::Lane;
 use crate::tables::Tables;
 
-const CONSUMERS: &str = include_str!("consumers.sql");
-const DEAD_LETTERS: &str = include_str!("dead_letters.sql");
+/// Statements in which parts stand that several share.
+macro_rules! statements {
+    ($($name:ident $file:literal)+) => {
+        $(static $name: LazyLock<String> = LazyLock::new(|| {
+            include_str!($file)
+                .replace("{slot_columns}", include_str!("slot_columns.sql").trim_end())
+                .replace("{event_columns}", include_str!("event_columns.sql").trim_end())
+                .replace("{event_filter}", include_str!("event_filter.sql").trim_end())
+                .replace("{letter_filter}", include_str!("letter_filter.sql").trim_end())
+        });)+
+    };
+}
+
+statements! {
+    CONSUMERS "consumers.sql"
+    DEAD_LETTERS "dead_letters.sql"
+    DEAD_LETTER_COUNTS "dead_letter_counts.sql"
+    DEAD_LETTER_KEYS "dead_letter_keys.sql"
+    EVENT "event.sql"
+    EVENTS "events.sql"
+    EVENTS_OF_AGGREGATE "events_of_aggregate.sql"
+    EVENTS_OF_CORRELATION "events_of_correlation.sql"
+    STANDING "standing.sql"
+}
+
+const LAG: &str = include_str!("lag.sql");
+const DEAD_LETTER_DECIDE: &str = include_str!("dead_letter_decide.sql");
+const DEAD_LETTER_ACKNOWLEDGE: &str = include_str!("dead_letter_acknowledge.sql");
+const EVENT_IDS: &str = include_str!("event_ids.sql");
 
 impl Operate for Sqlite {
     async fn consumers(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<ConsumerRow>, Error> {
-        let rows = query(CONSUMERS).fetch_all(conn).await?;
-        let consumer = |row: &SqliteRow| {
-            Ok(ConsumerRow {
-                name: row.try_get("name")?,
+        let rows = query(CONSUMERS.as_str()).fetch_all(conn).await?;
+        rows.iter().map(consumer).collect()
+    }
+
+    async fn lag(conn: &mut SqliteConnection, _: &Tables, cap: u32) -> Result<Vec<Lag>, Error> {
+        let rows = query(LAG).bind(cap).fetch_all(conn).await?;
+        let lag = |row: &SqliteRow| {
+            let unsettled: Option<i64> = row.try_get("unsettled_for")?;
+            let stalled: Option<i64> = row.try_get("stalled_for")?;
+            Ok(Lag {
+                consumer: row.try_get("name")?,
                 slot: row.try_get("slot")?,
-                owner: row.try_get("owner")?,
-                settled: progress(row, "settled")?,
-                stalled_lanes: row.try_get::<i64, _>("stalled_lanes")?.unsigned_abs(),
-                dead_letters: row.try_get::<i64, _>("dead_letters")?.unsigned_abs(),
+                unsettled: number(row, "unsettled")?,
+                oldest: [unsettled, stalled].into_iter().flatten().max().map(duration),
             })
         };
-        rows.iter().map(consumer).collect()
+        rows.iter().map(lag).collect()
     }
 
     async fn dead_letters(
         conn: &mut SqliteConnection,
         _: &Tables,
-        consumer: Option<&str>,
+        filter: &LetterFilter,
+        before: Option<&LetterCursor>,
         limit: u32,
     ) -> Result<Vec<DeadLetter>, Error> {
-        let rows = query(DEAD_LETTERS).bind(consumer).bind(limit).fetch_all(conn).await?;
-        let dead_letter = |row: &SqliteRow| {
-            Ok(DeadLetter {
+        let (failed_at, id, consumer) = before.map_or((i64::MAX, i64::MAX, ""), |cursor| {
+            (cursor.failed_at.micros(), cursor.key.id, cursor.key.consumer.as_str())
+        });
+        let page = letters(&DEAD_LETTERS, filter)?.bind(failed_at).bind(id).bind(consumer).bind(limit);
+        page.fetch_all(conn).await?.iter().map(dead_letter).collect()
+    }
+
+    async fn dead_letter_counts(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        filter: &LetterFilter,
+    ) -> Result<Vec<LetterCount>, Error> {
+        let rows = letters(&DEAD_LETTER_COUNTS, filter)?.fetch_all(conn).await?;
+        let counted = |row: &SqliteRow| {
+            Ok(LetterCount {
                 consumer: row.try_get("consumer")?,
-                event_id: row.try_get("event_id")?,
                 reason: row.try_get("reason")?,
-                attempts: row.try_get("attempts")?,
-                last_error: row.try_get("last_error")?,
-                state: row.try_get("state")?,
+                state: letter_state(row, "state")?,
+                letters: number(row, "letters")?,
+                acknowledged: number(row, "acknowledged")?,
             })
         };
-        rows.iter().map(dead_letter).collect()
+        rows.iter().map(counted).collect()
     }
+
+    async fn dead_letter_keys(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        filter: &LetterFilter,
+        after: Option<&LetterKey>,
+        limit: u32,
+    ) -> Result<Vec<AgedKey>, Error> {
+        let (id, consumer) = after.map_or((i64::MIN, ""), |key| (key.id, key.consumer.as_str()));
+        let page = letters(&DEAD_LETTER_KEYS, filter)?.bind(id).bind(consumer).bind(limit);
+        let rows = page.fetch_all(conn).await?;
+        let aged = |row: &SqliteRow| {
+            Ok(AgedKey { key: key(row)?, age: row.try_get::<Option<i64>, _>("age")?.map(duration) })
+        };
+        rows.iter().map(aged).collect()
+    }
+
+    async fn decide(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        keys: &[LetterKey],
+        decision: Decision,
+        by: Option<&str>,
+    ) -> Result<Vec<LetterKey>, Error> {
+        let keys = json(keys.iter().map(|key| (key.id, key.consumer.as_str())))?;
+        let state = match decision {
+            Decision::Replay => Some(LetterState::Replay),
+            Decision::Discard => Some(LetterState::Discarded),
+            Decision::Acknowledge => None,
+        };
+        let decide = match state {
+            Some(state) => query(DEAD_LETTER_DECIDE).bind(keys).bind(state.as_str()),
+            None => query(DEAD_LETTER_ACKNOWLEDGE).bind(keys),
+        };
+        decide.bind(by).fetch_all(conn).await?.iter().map(key).collect()
+    }
+
+    async fn event(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        id: i64,
+        with_payload: bool,
+    ) -> Result<Option<EventRow>, Error> {
+        let event = query(EVENT.as_str()).bind(id).bind(with_payload);
+        event.fetch_optional(conn).await?.as_ref().map(event_row).transpose()
+    }
+
+    async fn event_ids(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        event_id: Uuid,
+        created: Option<(Timestamp, Timestamp)>,
+    ) -> Result<Vec<i64>, Error> {
+        let (from, until) = created.unzip();
+        let search = query(EVENT_IDS)
+            .bind(uuid(event_id))
+            .bind(from.map(Timestamp::micros))
+            .bind(until.map(Timestamp::micros));
+        search.fetch_all(conn).await?.iter().map(|row| row.try_get("id")).collect()
+    }
+
+    async fn events(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        filter: &EventFilter,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Vec<EventRow>, Error> {
+        let statement = match filter {
+            EventFilter { aggregate_type: Some(_), aggregate_id: Some(_), .. } => &EVENTS_OF_AGGREGATE,
+            EventFilter { correlation_id: Some(_), .. } => &EVENTS_OF_CORRELATION,
+            _ => &EVENTS,
+        };
+        let page = query(statement.as_str())
+            .bind(filter.aggregate_type.as_deref())
+            .bind(filter.aggregate_id.as_deref())
+            .bind(filter.correlation_id.map(uuid))
+            .bind(filter.tenant_id.map(uuid))
+            .bind(filter.event_type.exact())
+            .bind(filter.event_type.prefix())
+            .bind(filter.created_from.map(Timestamp::micros))
+            .bind(filter.created_until.map(Timestamp::micros))
+            .bind(filter.status.as_deref())
+            .bind(before.unwrap_or(i64::MAX))
+            .bind(limit);
+        page.fetch_all(conn).await?.iter().map(event_row).collect()
+    }
+
+    async fn standing(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        id: i64,
+        lane: Option<&str>,
+    ) -> Result<Standing, Error> {
+        let single = Lane::Single(id).key();
+        let rows = query(STANDING.as_str()).bind(id).bind(lane).bind(single).fetch_all(conn).await?;
+        let first = rows.first().ok_or(Error::RowNotFound)?;
+        let mut standing = Standing {
+            status: first.try_get("event_status")?,
+            last_id: first.try_get("last_id")?,
+            slots: Vec::new(),
+        };
+        if first.try_get::<Option<String>, _>("name")?.is_some() {
+            standing.slots = rows.iter().map(slot_standing).collect::<Result<_, _>>()?;
+        }
+        Ok(standing)
+    }
+
+    async fn writers(_: &mut SqliteConnection, _: &Tables) -> Result<Vec<Writer>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+/// A statement with the values of its filter.
+fn letters<'q>(
+    statement: &'static str,
+    filter: &'q LetterFilter,
+) -> Result<Query<'q, Sqlite, SqliteArguments>, Error> {
+    let ids = if filter.ids.is_empty() { None } else { Some(json(&filter.ids)?) };
+    Ok(query(statement)
+        .bind(filter.consumer.as_deref())
+        .bind(filter.event_type.exact())
+        .bind(filter.event_type.prefix())
+        .bind(filter.reason.as_deref())
+        .bind(filter.state.map(LetterState::as_str))
+        .bind(filter.tenant_id.map(uuid))
+        .bind(filter.aggregate_type.as_deref())
+        .bind(filter.aggregate_id.as_deref())
+        .bind(filter.failed_from.map(Timestamp::micros))
+        .bind(filter.failed_until.map(Timestamp::micros))
+        .bind(ids)
+        .bind(filter.acknowledged))
+}
+
+fn number(row: &SqliteRow, column: &str) -> Result<u64, Error> {
+    Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or(0))
+}
+
+fn time(row: &SqliteRow, column: &str) -> Result<Option<Timestamp>, Error> {
+    Ok(row.try_get::<Option<i64>, _>(column)?.map(Timestamp::from_micros))
+}
+
+fn moment(row: &SqliteRow, column: &str) -> Result<Timestamp, Error> {
+    row.try_get(column).map(Timestamp::from_micros)
+}
+
+fn key(row: &SqliteRow) -> Result<LetterKey, Error> {
+    Ok(LetterKey { id: row.try_get("id")?, consumer: row.try_get("consumer")? })
+}
+
+fn letter_state(row: &SqliteRow, column: &str) -> Result<LetterState, Error> {
+    let text: String = row.try_get(column)?;
+    text.parse().map_err(|error: UnknownLetterState| Error::Decode(error.into()))
+}
+
+fn dead_letter(row: &SqliteRow) -> Result<DeadLetter, Error> {
+    let stored = row.try_get::<Option<i64>, _>("created_at")?.is_some();
+    Ok(DeadLetter {
+        consumer: row.try_get("consumer")?,
+        event_id: row.try_get("id")?,
+        reason: row.try_get("reason")?,
+        attempts: row.try_get("attempts")?,
+        max_attempts: row.try_get("max_attempts")?,
+        last_error: row.try_get("last_error")?,
+        failed_at: moment(row, "failed_at")?,
+        acknowledged_at: time(row, "acknowledged_at")?,
+        state: letter_state(row, "state")?,
+        decided_at: time(row, "decided_at")?,
+        decided_by: row.try_get("decided_by")?,
+        event: if stored { Some(letter_event(row)?) } else { None },
+    })
+}
+
+fn letter_event(row: &SqliteRow) -> Result<LetterEvent, Error> {
+    let mut columns = Columns::new(row);
+    Ok(LetterEvent {
+        event_id: columns.uuid("event_id")?.unwrap_or_default(),
+        event_type: columns.text("event_type")?.unwrap_or_default(),
+        schema_version: u32::try_from(row.try_get::<i64, _>("schema_version")?).unwrap_or(0),
+        tenant_id: columns.uuid("tenant_id")?,
+        aggregate_type: columns.text("aggregate_type")?.unwrap_or_default(),
+        aggregate_id: columns.text("aggregate_id")?,
+        created_at: moment(row, "created_at")?,
+    })
+}
+
+fn event_row(row: &SqliteRow) -> Result<EventRow, Error> {
+    Ok(EventRow {
+        envelope: envelope(row, false)?.0,
+        status: row.try_get("status")?,
+        attempts: row.try_get("attempts")?,
+        last_error: Columns::new(row).text("last_error")?,
+        dispatched_at: time(row, "dispatched_at")?,
+        available_at: moment(row, "available_at")?,
+        created_by: None,
+    })
+}
+
+fn consumer(row: &SqliteRow) -> Result<ConsumerRow, Error> {
+    let owner: Option<String> = row.try_get("owner")?;
+    let lease_for: Option<i64> = row.try_get("lease_for")?;
+    let paused_for: Option<i64> = row.try_get("paused_for")?;
+    let paused = match paused_for.filter(|length| *length > 0) {
+        None => None,
+        Some(length) => Some(PauseState {
+            until: moment(row, "paused_until")?,
+            length: duration(length),
+            by: row.try_get("paused_by")?,
+            reason: row.try_get("pause_reason")?,
+        }),
+    };
+    Ok(ConsumerRow {
+        name: row.try_get("name")?,
+        slot: row.try_get("slot")?,
+        slots: row.try_get("slots")?,
+        lease_for: lease_for.filter(|_| owner.is_some()).map_or(Duration::ZERO, duration),
+        owner,
+        wanted: row.try_get("wanted")?,
+        paused,
+        attempts: row.try_get("attempts")?,
+        last_error: row.try_get("last_error")?,
+        config: row.try_get("config")?,
+        required_for_retention: row.try_get("required_for_retention")?,
+        registered_at: moment(row, "registered_at")?,
+        settled: progress(row, "settled")?,
+        stalled_lanes: number(row, "stalled_lanes")?,
+        blocked_lanes: number(row, "blocked_lanes")?,
+        dead_letters: number(row, "dead_letters")?,
+        able_relays: names(row, "able_relays")?,
+        other_relays: names(row, "other_relays")?,
+    })
+}
+
+fn names(row: &SqliteRow, column: &str) -> Result<Vec<String>, Error> {
+    let text: String = row.try_get(column)?;
+    serde_json::from_str(&text).map_err(|error| Error::Decode(error.into()))
+}
+
+fn slot_standing(row: &SqliteRow) -> Result<SlotStanding, Error> {
+    Ok(SlotStanding {
+        consumer: consumer(row)?,
+        void: row.try_get("void")?,
+        stall: stall_state(row, "stall")?,
+        head_letter: letter_summary(row, "head")?,
+        single: stall_state(row, "single")?,
+        letter: letter_summary(row, "letter")?,
+    })
+}
+
+fn stall_state(row: &SqliteRow, of: &str) -> Result<Option<StallState>, Error> {
+    let column = |name: &str| format!("{of}_{name}");
+    let Some(head_id) = row.try_get(&*column("head_id"))? else { return Ok(None) };
+    Ok(Some(StallState {
+        head_id,
+        attempts: row.try_get(&*column("attempts"))?,
+        due_in: duration(row.try_get(&*column("due_in"))?),
+        blocked: row.try_get(&*column("blocked"))?,
+        schema_missing_for: row.try_get::<Option<i64>, _>(&*column("missing_for"))?.map(duration),
+        last_error: row.try_get(&*column("last_error"))?,
+    }))
+}
+
+fn letter_summary(row: &SqliteRow, of: &str) -> Result<Option<LetterSummary>, Error> {
+    let column = |name: &str| format!("{of}_{name}");
+    let Some(reason) = row.try_get(&*column("reason"))? else { return Ok(None) };
+    Ok(Some(LetterSummary {
+        reason,
+        state: letter_state(row, &column("state"))?,
+        attempts: row.try_get(&*column("attempts"))?,
+        max_attempts: row.try_get(&*column("max_attempts"))?,
+        last_error: row.try_get(&*column("last_error"))?,
+        failed_at: moment(row, &column("failed_at"))?,
+        decided_by: row.try_get(&*column("decided_by"))?,
+    }))
 }

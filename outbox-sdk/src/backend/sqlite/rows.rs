@@ -153,33 +153,12 @@ pub(super) fn published(row: &SqliteRow) -> Result<Published, Error> {
 /// An event of `read.sql` or `lane.sql`. What does not decode becomes a defect of this event, so that one row from plain
 /// SQL does not stop the rows around it.
 pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<StoredEvent, Error> {
-    let mut columns = Columns { row, undecodable: false };
     let left_out: Option<i64> = row.try_get("left_out_bytes")?;
-    let schema_version = u32::try_from(row.try_get::<i64, _>("schema_version")?).unwrap_or(0);
-    let payload = columns.text("payload")?;
-    columns.undecodable |= payload.is_none() && left_out.is_none();
-    let envelope = Envelope {
-        id: row.try_get("id")?,
-        event_id: columns.uuid("event_id")?.unwrap_or_default(),
-        tenant_id: columns.uuid("tenant_id")?,
-        event_type: columns.text("event_type")?.unwrap_or_default(),
-        schema_version,
-        aggregate_type: columns.text("aggregate_type")?.unwrap_or_default(),
-        aggregate_id: columns.text("aggregate_id")?,
-        audit_log_id: row.try_get("audit_log_id")?,
-        correlation_id: columns.uuid("correlation_id")?,
-        causation_id: columns.uuid("causation_id")?,
-        actor: columns.text("actor")?,
-        traceparent: columns.text("traceparent")?,
-        tracestate: columns.text("tracestate")?,
-        payload: payload.unwrap_or_default(),
-        older_payloads: columns.text("older_payloads")?,
-        occurred_at: Timestamp::from_micros(row.try_get("occurred_at")?),
-        created_at: Timestamp::from_micros(row.try_get("created_at")?),
-    };
+    let (envelope, readable) = envelope(row, left_out.is_none())?;
+    let schema_version = envelope.schema_version;
     let defect = if without_payload {
         Some(Defect::PayloadUnreadable)
-    } else if columns.undecodable {
+    } else if !readable {
         Some(Defect::Undecodable)
     } else if schema_version == 0 {
         Some(Defect::SchemaVersion)
@@ -196,20 +175,52 @@ pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<Sto
 
 /// The lane of an event's row, as a relay that reads the row finds it.
 pub(super) fn row_lane(row: &SqliteRow, id: i64) -> Result<Lane, Error> {
-    let mut columns = Columns { row, undecodable: false };
+    let mut columns = Columns::new(row);
     let Some(aggregate_id) = columns.text("aggregate_id")? else { return Ok(Lane::Single(id)) };
     let aggregate_type = columns.text("aggregate_type")?.unwrap_or_default();
     Ok(Lane::aggregate(columns.uuid("tenant_id")?, &aggregate_type, &aggregate_id))
 }
 
+/// The event of a row, and whether every column holds what its type can. A payload that is missing is a mistake only where
+/// it was `asked` for.
+pub(super) fn envelope(row: &SqliteRow, asked: bool) -> Result<(Envelope, bool), Error> {
+    let mut columns = Columns::new(row);
+    let payload = columns.text("payload")?;
+    columns.undecodable |= payload.is_none() && asked;
+    let envelope = Envelope {
+        id: row.try_get("id")?,
+        event_id: columns.uuid("event_id")?.unwrap_or_default(),
+        tenant_id: columns.uuid("tenant_id")?,
+        event_type: columns.text("event_type")?.unwrap_or_default(),
+        schema_version: u32::try_from(row.try_get::<i64, _>("schema_version")?).unwrap_or(0),
+        aggregate_type: columns.text("aggregate_type")?.unwrap_or_default(),
+        aggregate_id: columns.text("aggregate_id")?,
+        audit_log_id: row.try_get("audit_log_id")?,
+        correlation_id: columns.uuid("correlation_id")?,
+        causation_id: columns.uuid("causation_id")?,
+        actor: columns.text("actor")?,
+        traceparent: columns.text("traceparent")?,
+        tracestate: columns.text("tracestate")?,
+        payload: payload.unwrap_or_default(),
+        older_payloads: columns.text("older_payloads")?,
+        occurred_at: Timestamp::from_micros(row.try_get("occurred_at")?),
+        created_at: Timestamp::from_micros(row.try_get("created_at")?),
+    };
+    Ok((envelope, !columns.undecodable))
+}
+
 /// Reads texts as bytes, since SQLite does not check that they are UTF-8.
-struct Columns<'r> {
+pub(super) struct Columns<'r> {
     row: &'r SqliteRow,
     undecodable: bool,
 }
 
-impl Columns<'_> {
-    fn text(&mut self, column: &str) -> Result<Option<String>, Error> {
+impl<'r> Columns<'r> {
+    pub(super) fn new(row: &'r SqliteRow) -> Self {
+        Self { row, undecodable: false }
+    }
+
+    pub(super) fn text(&mut self, column: &str) -> Result<Option<String>, Error> {
         let Some(bytes) = self.row.try_get::<Option<Vec<u8>>, _>(column)? else { return Ok(None) };
         Ok(Some(String::from_utf8(bytes).unwrap_or_else(|error| {
             self.undecodable = true;
@@ -217,7 +228,7 @@ impl Columns<'_> {
         })))
     }
 
-    fn uuid(&mut self, column: &str) -> Result<Option<Uuid>, Error> {
+    pub(super) fn uuid(&mut self, column: &str) -> Result<Option<Uuid>, Error> {
         let Some(text) = self.text(column)? else { return Ok(None) };
         let id = Uuid::parse_str(&text).ok();
         self.undecodable |= id.is_none();

@@ -11,7 +11,7 @@ use outbox_relay::consumer::ConsumerSpec;
 use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Sink;
 use outbox_relay::{MissingSchema, Relay, RelayBuilder, Settings};
-use outbox_sdk::backend::{ConsumerRow, DeadLetter, Operate as _};
+use outbox_sdk::backend::{ConsumerRow, DeadLetter, LetterFilter, Operate as _};
 use outbox_sdk::{JsonEvent, Migrator, Outbox, Published, Tables};
 use outbox_tests::{eventually, quick_settings};
 use sqlx::Pool;
@@ -85,7 +85,9 @@ impl<T: TestDb> World<T> {
 
     pub(crate) async fn dead(&self) -> Vec<DeadLetter> {
         let mut conn = self.pool.acquire().await.unwrap();
-        T::Db::dead_letters(&mut conn, &Tables::default(), None, 1_000).await.unwrap()
+        T::Db::dead_letters(&mut conn, &Tables::default(), &LetterFilter::default(), None, 1_000)
+            .await
+            .unwrap()
     }
 
     /// Waits until the consumer has settled everything up to this id and no lane waits.

@@ -1,6 +1,6 @@
 //! What happened, read from both databases and the receiver's journal.
 
-use outbox_sdk::backend::{DeadLetter, Operate as _};
+use outbox_sdk::backend::{DeadLetter, LetterFilter, Operate as _};
 use outbox_sdk::{Lane, Progress, Tables};
 use sqlx::{Row as _, Sqlite, SqlitePool};
 use uuid::Uuid;
@@ -97,7 +97,8 @@ pub(super) async fn standing(pool: &SqlitePool) -> Result<Standing, DemoError> {
 
 pub(super) async fn dead_letters(pool: &SqlitePool) -> Result<Vec<DeadLetter>, DemoError> {
     let mut conn = pool.acquire().await?;
-    Ok(Sqlite::dead_letters(&mut conn, &Tables::default(), Some(CONSUMER), 100).await?)
+    let filter = LetterFilter { consumer: Some(CONSUMER.to_owned()), ..LetterFilter::default() };
+    Ok(Sqlite::dead_letters(&mut conn, &Tables::default(), &filter, None, 100).await?)
 }
 
 /// The event table, by id.

@@ -1,5 +1,5 @@
-use outbox_sdk::backend::DeadLetter;
-use outbox_sdk::{Lane, Progress};
+use outbox_sdk::backend::{DeadLetter, LetterState};
+use outbox_sdk::{Lane, Progress, Timestamp};
 
 use super::*;
 use crate::demo::evidence::{CustomerRow, EffectRow, Standing, StoredEvent};
@@ -50,8 +50,14 @@ fn good() -> Evidence {
         event_id: 3,
         reason: "schema_violation".to_owned(),
         attempts: 0,
+        max_attempts: 10,
         last_error: "`/version`: expected an integer".to_owned(),
-        state: "dead".to_owned(),
+        failed_at: Timestamp::from_micros(0),
+        acknowledged_at: None,
+        state: LetterState::Dead,
+        decided_at: None,
+        decided_by: None,
+        event: None,
     };
     Evidence {
         ledger,

@@ -1,0 +1,10 @@
+($1::text IS NULL OR event.aggregate_type = $1)
+    AND ($2::text IS NULL OR event.aggregate_id = $2)
+    AND ($3::uuid IS NULL OR event.correlation_id = $3)
+    AND ($4::uuid IS NULL OR event.tenant_id = $4)
+    AND ($5::text IS NULL OR event.event_type = $5)
+    AND ($6::text IS NULL OR starts_with(event.event_type, $6))
+    AND ($7::timestamptz IS NULL OR event.created_at >= $7)
+    AND ($8::timestamptz IS NULL OR event.created_at < $8)
+    AND ($9::text IS NULL OR event.status::text = $9)
+    AND event.id < $10

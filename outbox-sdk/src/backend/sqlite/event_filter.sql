@@ -1,0 +1,10 @@
+(?1 IS NULL OR event.aggregate_type = ?1)
+  AND (?2 IS NULL OR event.aggregate_id = ?2)
+  AND (?3 IS NULL OR event.correlation_id = ?3)
+  AND (?4 IS NULL OR event.tenant_id = ?4)
+  AND (?5 IS NULL OR event.event_type = ?5)
+  AND (?6 IS NULL OR substr(event.event_type, 1, length(?6)) = ?6)
+  AND (?7 IS NULL OR event.created_at >= ?7)
+  AND (?8 IS NULL OR event.created_at < ?8)
+  AND (?9 IS NULL OR event.status = ?9)
+  AND event.id < ?10
