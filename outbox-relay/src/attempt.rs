@@ -129,7 +129,8 @@ fn validate(
             ),
         ));
     }
-    match schemas.check(event_type, major, &envelope.payload) {
+    let checked = send.event.checked.as_deref();
+    match schemas.check(checked, event_type, major, &envelope.payload) {
         Validity::Valid => Ok(()),
         Validity::Invalid(violations) => {
             Err(Attempted::Dead(DeadReason::SchemaViolation, violations.to_string()))
@@ -241,6 +242,7 @@ mod tests {
                 envelope: Arc::new(Envelope::example("customer.updated", 1, "{}")),
                 defect: None,
                 filled_gap: false,
+                checked: None,
             },
             attempts,
             schema_missing_since: None,

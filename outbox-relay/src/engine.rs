@@ -6,24 +6,26 @@
 //! lease's fence. Sends run beside the cycle, up to the consumer's limit, with no database transaction open.
 
 mod idle;
+mod seated;
 mod stalled;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Batch, Claimed, Fence, Holders, Pause, Read, Settled, Settlement, StoredEvent};
+use outbox_sdk::backend::{Claimed, Fence, Pause, Settled, Settlement, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
-use crate::appetite::Appetite;
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
 use crate::breaker::{Answered, Breaker, Cause};
 use crate::consumer::{Ordering, Want};
+use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
-use crate::slot::{Distrust, Send, Slot, Verdict};
+use crate::shared_read::{Seat, SharedRead};
+use crate::slot::{Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
 use crate::wakes::Wakes;
 
@@ -34,8 +36,6 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// .. or this many times what the last transaction cost, up to a second.
 const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// How often a read asks for notices too.
-const NOTICE_INTERVAL: Duration = Duration::from_millis(500);
 /// How often one consumer's waiting events are said aloud.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -51,6 +51,15 @@ pub(crate) enum Stop {
     /// A call failed; what is in memory still counts while the lease does.
     #[error(transparent)]
     Session(#[from] SessionError),
+}
+
+impl From<ReadError> for Stop {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Distrust(distrust) => distrust.into(),
+            ReadError::Session(error) => error.into(),
+        }
+    }
 }
 
 struct Answer {
@@ -84,14 +93,12 @@ pub(crate) struct Engine<DB: Backend> {
     outcome_unknown: Option<Instant>,
     settled_at: Instant,
     settle_interval: Duration,
-    next_read: Instant,
-    /// When a read asks for notices again.
-    next_notices: Instant,
-    read_pause: Duration,
-    /// Reads in a row that returned nothing.
-    empty_reads: u32,
-    /// How much is asked for at once.
-    appetite: Appetite,
+    /// Reads for this slot while it has no seat at the shared read.
+    reader: Reader,
+    shared: Option<SharedRead>,
+    seat: Option<Seat>,
+    /// The last read of its own has reached the head.
+    near_head: bool,
     /// When a waiting event was last said aloud.
     complained: Option<Instant>,
     /// Somebody asks for the slot.
@@ -112,6 +119,7 @@ impl<DB: Backend> Engine<DB> {
         tables: Tables,
         schemas: Schemas,
         session: Session<DB>,
+        shared: Option<SharedRead>,
         slot_number: i32,
         claimed: &Claimed,
         claimed_at: Instant,
@@ -131,11 +139,10 @@ impl<DB: Backend> Engine<DB> {
             outcome_unknown: None,
             settled_at: now,
             settle_interval: SETTLE_INTERVAL,
-            next_read: now,
-            next_notices: now,
-            read_pause: settings.poll_min,
-            empty_reads: 0,
-            appetite: Appetite::new(settings.read_rows),
+            reader: Reader::new(&settings, &tables, now),
+            shared,
+            seat: None,
+            near_head: false,
             complained: None,
             wanted: false,
             processed: 0,
@@ -158,7 +165,7 @@ impl<DB: Backend> Engine<DB> {
         if self.must_settle() {
             self.settle(false).await?;
         }
-        if self.may_read() {
+        if !self.follow()? && self.has_room() && Instant::now() >= self.reader.pace.next() {
             self.read().await?;
         }
         self.wake().await?;
@@ -175,53 +182,27 @@ impl<DB: Backend> Engine<DB> {
     // --- read ------------------------------------------------------------------------------------------------------
 
     fn has_room(&self) -> bool {
-        self.slot.rows() < self.settings.window_rows && self.slot.bytes() < self.settings.window_bytes
+        self.has_room_for(1)
     }
 
-    fn may_read(&self) -> bool {
-        self.has_room() && Instant::now() >= self.next_read
+    fn has_room_for(&self, events: usize) -> bool {
+        let settings = &self.settings;
+        self.slot.rows() + events <= settings.window_rows && self.slot.bytes() < settings.window_bytes
     }
 
-    /// Holders first, while gaps are open; then, in a statement and so in a snapshot of its own, gaps and new events.
+    /// Reads for this slot alone.
     async fn read(&mut self) -> Result<(), Stop> {
-        let mut conn = self.session.connect().await?;
-        let mut holders = Holders { primary: true, ..Holders::default() };
-        if self.slot.has_gaps() {
-            holders = within(self.settings.deadline, DB::holders(&mut conn, &self.tables)).await?;
-            if !holders.primary {
-                return Err(Distrust::Standby.into());
-            }
-            self.slot.note_holders(&holders);
-        }
-        let gaps = self.slot.gap_ranges();
-        let room = self.settings.window_rows - self.slot.rows();
-        let read = Read {
-            gaps: &gaps,
-            above: self.slot.hwm(),
-            limit: u32::try_from(room).unwrap_or(u32::MAX).min(self.appetite.rows()),
-            max_bytes: self.settings.read_bytes,
-            max_payload_bytes: self.settings.read_bytes,
-            without_payloads: false,
-            notices: Instant::now() >= self.next_notices,
-        };
-        let noticed = read.notices;
-        let suspected = self.appetite.suspects();
-        let page = read_page::<DB>(conn, self.settings.deadline, &self.tables, &read, suspected);
-        let (conn, batch) = match page.await {
-            Ok(page) => page,
-            Err(error) => return Err(self.read_failed(error)),
-        };
-        self.appetite.fed();
-        if noticed {
-            self.next_notices = Instant::now() + NOTICE_INTERVAL;
-        }
-        let full = batch.full;
+        let wish = Wish { rows: self.settings.window_rows - self.slot.rows(), through: None };
+        let name = self.consumer.spec.name.as_str();
+        let page = self.reader.read(&mut self.session, self.slot.cursor_mut(), wish, name).await?;
+        self.near_head = !page.full;
+        self.take_in(page)
+    }
+
+    /// Takes in a page, whoever has read it.
+    fn take_in(&mut self, page: Page) -> Result<(), Stop> {
         let consumer = &self.consumer;
-        let accepted = self.slot.accept(batch, &holders, |event| lane_of(consumer, event))?;
-        // Not before: a server that cannot be trusted is not asked again.
-        if let Some(conn) = conn {
-            self.session.keep(conn);
-        }
+        let accepted = self.slot.take_in(page, |event| lane_of(consumer, event))?;
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);
         if accepted.late > 0 {
             tracing::warn!(
@@ -231,40 +212,14 @@ impl<DB: Backend> Engine<DB> {
                  publish through the SDK or the SQL function"
             );
         }
-        self.schedule_read(accepted.events > 0, full);
         Ok(())
     }
 
-    /// Asks for less the next time: one row that the server cannot print must not keep all others back.
-    fn read_failed(&mut self, error: SessionError) -> Stop {
-        if error.blames_answer::<DB>() {
-            self.appetite.spoiled();
-            tracing::warn!(
-                consumer = self.consumer.spec.name.as_str(),
-                rows = self.appetite.rows(),
-                "a read came to nothing: some payload may be far larger as text than as stored; asking for fewer rows"
-            );
-        }
-        error.into()
-    }
-
-    /// Reads again at once behind a full batch, soon after any event, and ever less often while nothing comes.
-    fn schedule_read(&mut self, found: bool, full: bool) {
-        if found {
-            self.empty_reads = 0;
-            self.read_pause = self.settings.poll_min;
-        } else {
-            self.empty_reads = self.empty_reads.saturating_add(1);
-            self.read_pause = (self.read_pause * 2).min(self.settings.poll_max);
-        }
-        let pause = if full { Duration::ZERO } else { self.read_pause };
-        self.next_read = Instant::now() + pause.mul_f64(1.0 - 0.1 * (self.settings.random)());
-    }
-
-    /// Something was committed: read now.
+    /// Something was committed: read now, unless somebody else does.
     pub(crate) fn poke(&mut self) {
-        self.read_pause = self.settings.poll_min;
-        self.next_read = Instant::now();
+        if self.seat.is_none() {
+            self.reader.pace.poke(Instant::now());
+        }
     }
 
     // --- deliver ---------------------------------------------------------------------------------------------------
@@ -486,28 +441,6 @@ impl<DB: Backend> Engine<DB> {
 
 fn held_until(held: bool, paused_for: Option<Duration>, now: Instant) -> Option<Instant> {
     paused_for.filter(|_| held).map(|left| now + left)
-}
-
-/// One read; of a suspected row without its payload, unless the payload comes after all. No connection is left when the
-/// payload was at fault.
-async fn read_page<DB: Backend>(
-    mut conn: DB::Connection,
-    deadline: Duration,
-    tables: &Tables,
-    read: &Read<'_>,
-    suspected: bool,
-) -> Result<(Option<DB::Connection>, Batch), SessionError> {
-    if !suspected {
-        let batch = within(deadline, DB::read(&mut conn, tables, read)).await?;
-        return Ok((Some(conn), batch));
-    }
-    let bare = Read { without_payloads: true, ..read.clone() };
-    let bare = within(deadline, DB::read(&mut conn, tables, &bare)).await?;
-    match within(deadline, DB::read(&mut conn, tables, read)).await {
-        Ok(batch) => Ok((Some(conn), batch)),
-        Err(error) if error.blames_answer::<DB>() => Ok((None, bare)),
-        Err(error) => Err(error),
-    }
 }
 
 /// The lane of an event for this consumer; `None` when the consumer does not want it.

@@ -16,6 +16,7 @@ use crate::relay::{RelayError, Settings};
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
+use crate::shared_read::SharedRead;
 use crate::slot::Distrust;
 use crate::telemetry::Telemetry;
 
@@ -26,6 +27,8 @@ pub(crate) struct Owner<DB: Backend> {
     pub(crate) pool: Pool<DB>,
     pub(crate) tables: Tables,
     pub(crate) schemas: Schemas,
+    /// The read that consumers near the head share; `None` = each reads for itself.
+    pub(crate) shared: Option<SharedRead>,
     pub(crate) slot_number: i32,
     pub(crate) poke: Arc<Notify>,
     pub(crate) shutdown: CancellationToken,
@@ -161,6 +164,7 @@ impl<DB: Backend> Owner<DB> {
             self.tables.clone(),
             self.schemas.clone(),
             session,
+            self.shared.clone(),
             self.slot_number,
             claimed,
             claimed_at,

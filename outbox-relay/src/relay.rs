@@ -21,6 +21,7 @@ use crate::owner::Owner;
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
+use crate::shared_read::SharedRead;
 use crate::sink::Sink;
 use crate::telemetry;
 
@@ -169,6 +170,8 @@ pub struct Relay<DB: Backend> {
     settings: Arc<Settings>,
     schemas: Schemas,
     consumers: Vec<(Arc<Consumer>, Arc<Notify>)>,
+    /// Wakes the shared read.
+    poke: Arc<Notify>,
 }
 
 /// Puts a [`Relay`] together.
@@ -251,12 +254,14 @@ impl<DB: Backend> RelayBuilder<DB> {
             settings: Arc::new(settings),
             schemas: self.schemas,
             consumers: self.consumers.into_iter().map(|c| (Arc::new(c), Arc::default())).collect(),
+            poke: Arc::default(),
         })
     }
 }
 
 impl<DB: Migratable> Relay<DB> {
-    /// Begins a relay on this database. Each consumer takes one connection out of the pool and keeps it.
+    /// Begins a relay on this database. Each consumer takes one connection out of the pool and keeps
+    /// it; so do the read that several consumers share, and listening.
     #[must_use]
     pub fn builder(pool: Pool<DB>) -> RelayBuilder<DB> {
         RelayBuilder {
@@ -276,7 +281,8 @@ impl<DB: Migratable> Relay<DB> {
     }
 
     fn pokes(&self) -> Vec<Arc<Notify>> {
-        self.consumers.iter().map(|(_, poke)| Arc::clone(poke)).collect()
+        let owners = self.consumers.iter().map(|(_, poke)| poke);
+        owners.chain([&self.poke]).map(Arc::clone).collect()
     }
 
     /// Runs until `shutdown` resolves; then starts nothing new, waits for what is in flight within the grace period,
@@ -310,6 +316,11 @@ impl<DB: Migratable> Relay<DB> {
 
     async fn start(&self, token: &CancellationToken, once: bool) -> Result<u64, RelayError> {
         self.register(token).await?;
+        let session = Session::new(self.pool.clone(), self.settings.deadline);
+        let (shared, sharing) =
+            SharedRead::new(&self.settings, &self.tables, session, Arc::clone(&self.poke));
+        // A drain ends after the reads that it made itself; a consumer alone has nobody to share with.
+        let shared = (!once && self.consumers.len() > 1).then_some(shared);
         let mut owners = JoinSet::new();
         for (consumer, poke) in &self.consumers {
             let owner = Owner {
@@ -318,6 +329,7 @@ impl<DB: Migratable> Relay<DB> {
                 pool: self.pool.clone(),
                 tables: self.tables.clone(),
                 schemas: self.schemas.clone(),
+                shared: shared.clone(),
                 slot_number: 0,
                 poke: Arc::clone(poke),
                 shutdown: token.clone(),
@@ -336,6 +348,7 @@ impl<DB: Migratable> Relay<DB> {
         tokio::select! {
             ended = running => ended,
             () = reloading => Ok(0),
+            () = sharing.run() => Ok(0),
             () = self.listen() => Ok(0),
         }
     }

@@ -1,7 +1,7 @@
 //! The compiled schemas that payloads are validated against, reloaded when the registry folder changes.
 
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use outbox_schema::validate::{CompileErrors, Validators, Verdict};
 use outbox_schema::{Digest, Registry, RegistryError};
@@ -17,6 +17,18 @@ pub struct Schemas {
 struct Current {
     digest: Option<Digest>,
     validators: Arc<Validators>,
+}
+
+/// What validating one event came to, for all consumers that share the event.
+#[derive(Debug, Default)]
+pub(crate) struct Checked(OnceLock<ByThese>);
+
+/// A verdict counts for the schemas that gave it and the major that it was given for.
+#[derive(Debug)]
+struct ByThese {
+    validators: Arc<Validators>,
+    major: u32,
+    verdict: Verdict,
 }
 
 /// A registry folder that cannot be used. The relay keeps the last good set.
@@ -72,9 +84,58 @@ impl Schemas {
         Ok(true)
     }
 
-    /// What a payload is, by the schema of its type and major.
-    pub(crate) fn check(&self, event_type: &str, major: u32, payload: &str) -> Verdict {
+    /// What a payload is, by the schema of its type and major. With `checked` it is found out once, whoever asks first;
+    /// but again by schemas that were loaded since.
+    pub(crate) fn check(
+        &self,
+        checked: Option<&Checked>,
+        event_type: &str,
+        major: u32,
+        payload: &str,
+    ) -> Verdict {
         let validators = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).validators);
-        validators.check(event_type, major, payload)
+        let verdict = || validators.check(event_type, major, payload);
+        let Some(Checked(shared)) = checked else { return verdict() };
+        let shared = shared.get_or_init(|| {
+            let verdict = verdict();
+            ByThese { validators: Arc::clone(&validators), major, verdict }
+        });
+        if shared.major == major && Arc::ptr_eq(&shared.validators, &validators) {
+            shared.verdict.clone()
+        } else {
+            verdict()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_shared_verdict_counts_for_the_schemas_and_the_major_that_it_was_given_for() {
+        let folder = std::env::temp_dir().join(format!("outbox-schemas-{:016x}", rand::random::<u64>()));
+        let write = |minor: u32, rest: &str| {
+            let schema = format!(
+                r#"{{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"{rest}}}"#
+            );
+            fs::write(folder.join(format!("a.changed/v1.{minor}.json")), schema + "\n").unwrap();
+        };
+        fs::create_dir_all(folder.join("a.changed")).unwrap();
+        fs::write(folder.join("registry.toml"), "compatibility = \"full\"\n").unwrap();
+        write(0, "");
+        let schemas = Schemas::open(&folder).unwrap();
+        let checked = Checked::default();
+        let check = |major, payload| schemas.check(Some(&checked), "a.changed", major, payload);
+        assert_eq!(check(1, "{}"), Verdict::Valid);
+        assert_eq!(check(1, "nonsense"), Verdict::Valid, "the payload is not looked at again");
+        assert!(matches!(check(2, "{}"), Verdict::Unknown { .. }));
+
+        write(1, r#", "required": ["n"]"#);
+        assert!(schemas.reload().unwrap());
+        assert!(matches!(check(1, "{}"), Verdict::Invalid(_)), "an old verdict does not count");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -14,6 +14,8 @@
 //! | `outbox_settle_seconds` | histogram | consumer | time of a settling transaction |
 //! | `outbox_lease_lost_total` | counter | consumer | leases lost while running |
 //! | `outbox_database_errors_total` | counter | consumer | database calls that failed or took too long |
+//! | `outbox_shared_read_consumers` | gauge | | consumers that have caught up and share one read |
+//! | `outbox_shared_read_errors_total` | counter | | shared reads that failed or took too long |
 //! | `outbox_listening` | gauge | | 1 while the relay hears the notifications of other processes |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
@@ -26,6 +28,16 @@ use outbox_sdk::backend::DeadReason;
 /// Whether the relay hears the notifications of other processes.
 pub(crate) fn listening(listening: bool) {
     gauge!("outbox_listening").set(f64::from(u8::from(listening)));
+}
+
+/// How many consumers share one read.
+pub(crate) fn shared_read(consumers: usize) {
+    gauge!("outbox_shared_read_consumers").set(consumers as f64);
+}
+
+/// A shared read did not come about.
+pub(crate) fn shared_read_failed() {
+    counter!("outbox_shared_read_errors_total").increment(1);
 }
 
 /// The metrics of one consumer, looked up once.

@@ -14,8 +14,15 @@ impl<DB: Backend> Engine<DB> {
             return;
         }
         let at = self.next_due();
+        let page = async {
+            match &mut self.seat {
+                Some(seat) => seat.ready().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(answer) = self.sends.join_next() => self.answers.extend(answer.ok()),
+            () = page => {}
             () = tokio::time::sleep_until(at.into()) => {}
         }
     }
@@ -23,8 +30,8 @@ impl<DB: Backend> Engine<DB> {
     /// When the next step is due, if no answer comes before.
     fn next_due(&self) -> Instant {
         let mut at = self.renewed + self.settings.lease / 3;
-        if self.has_room() {
-            at = at.min(self.next_read);
+        if self.seat.is_none() && self.has_room() {
+            at = at.min(self.reader.pace.next());
         }
         if self.has_changes() {
             at = at.min(self.settled_at + self.settle_interval);
@@ -46,7 +53,7 @@ impl<DB: Backend> Engine<DB> {
     /// Whether nothing is left to do now: everything that was readable is settled, parked or paused.
     pub(crate) fn is_idle(&self) -> bool {
         // The first empty read shows the gaps, the second judges them.
-        self.empty_reads >= 2
+        self.reader.pace.empty_reads() >= 2
             && !self.has_changes()
             && self.slot.in_flight() == 0
             && self.answers.is_empty()
@@ -57,6 +64,7 @@ impl<DB: Backend> Engine<DB> {
 
     /// Starts nothing new, waits for what is in flight until `until`, settles and gives the slot back.
     pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
+        self.leave();
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         loop {
             match self.drain_step(until).await {

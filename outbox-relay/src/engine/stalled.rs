@@ -59,13 +59,14 @@ impl<DB: Backend> Engine<DB> {
             let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
             match self.read_lane(&lane, from).await {
                 Ok(page) => {
-                    self.appetite.fed();
+                    self.reader.appetite.fed();
                     let consumer = &self.consumer;
                     self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());
                 }
                 Err(error) => {
                     self.slot.resume_failed(&lane);
-                    return Err(self.read_failed(error));
+                    let name = self.consumer.spec.name.as_str();
+                    return Err(self.reader.failed::<DB>(error, name).into());
                 }
             }
         }
@@ -78,7 +79,7 @@ impl<DB: Backend> Engine<DB> {
         let deadline = self.settings.deadline;
         let read = self.lane_read(lane, from);
         let mut bare = None;
-        if self.appetite.suspects() {
+        if self.reader.appetite.suspects() {
             let read = LaneRead { without_payloads: true, ..read };
             bare = Some(within(deadline, DB::read_lane(&mut conn, &self.tables, &read)).await?);
         }
@@ -97,7 +98,7 @@ impl<DB: Backend> Engine<DB> {
             lane,
             from,
             through: self.slot.hwm(),
-            limit: self.appetite.rows().min(LANE_PAGE),
+            limit: self.reader.appetite.rows().min(LANE_PAGE),
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
             without_payloads: false,

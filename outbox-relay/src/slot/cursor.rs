@@ -1,11 +1,17 @@
 //! How far the ids were read: the high-water mark, the row there, and the ids below it that are missing. Turns what the
 //! database returned into a page: what is new, and which missing ids will never come.
+//!
+//! A cursor reads for itself ([`Cursor::read`]), or goes on with the pages of another one that stands where it stands
+//! ([`Cursor::admit`], [`Cursor::follow`]).
+
+use std::sync::Arc;
 
 use outbox_sdk::Progress;
-use outbox_sdk::backend::{Batch, Holders, StoredEvent};
+use outbox_sdk::backend::{Batch, Holders, Notices, StoredEvent};
 use uuid::Uuid;
 
 use super::gaps::Gaps;
+use crate::schemas::Checked;
 
 /// Why nothing that an owner remembers can be trusted any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -48,14 +54,62 @@ pub(crate) struct Page {
     /// The row at the high-water mark was read once and is not there any more. Harmless only to a slot whose row holds
     /// the id as settled: retention may delete such events.
     pub(crate) anchor_missing: bool,
+    /// There may be more behind the last one.
+    pub(crate) full: bool,
+    /// What somebody has to attend to beside the events.
+    pub(crate) notices: Notices,
+}
+
+impl Page {
+    /// Whether it says anything at all.
+    pub(crate) fn is_news(&self) -> bool {
+        let events = !self.arrivals.is_empty() || !self.dead.is_empty();
+        events || self.anchor_missing || self.notices != Notices::default()
+    }
+
+    /// For several consumers: an event that one of them has validated is valid for all.
+    pub(crate) fn shared(mut self) -> Self {
+        for arrival in &mut self.arrivals {
+            arrival.checked = Some(Arc::default());
+        }
+        self
+    }
 }
 
 /// An event that is new to its reader.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Arrival {
     pub(crate) stored: StoredEvent,
     /// It came below the high-water mark: a later event of its lane may have gone before.
     pub(crate) filled_gap: bool,
+    /// What its validation came to, if several consumers share it.
+    pub(crate) checked: Option<Arc<Checked>>,
+}
+
+/// Where a cursor stands.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    hwm: i64,
+    pub(super) anchor: Option<(i64, Uuid)>,
+    /// What it misses, as ranges `[from, until)`.
+    pub(super) gaps: Vec<(i64, i64)>,
+}
+
+impl Place {
+    pub(crate) fn hwm(&self) -> i64 {
+        self.hwm
+    }
+}
+
+/// Whether who stands at a place can go on with a cursor's pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// From its next page on.
+    Joined,
+    /// Not before the cursor has come as far.
+    Ahead,
+    /// No: some event would never come to it.
+    Refused,
 }
 
 impl Cursor {
@@ -66,6 +120,19 @@ impl Cursor {
             gaps.open(from, until);
         }
         Self { hwm: settled.upper() - 1, anchor: None, gaps }
+    }
+
+    /// At the place of another one. Who holds its missing ids must be asked anew.
+    pub(crate) fn at(place: &Place) -> Self {
+        let mut gaps = Gaps::default();
+        for &(from, until) in &place.gaps {
+            gaps.open(from, until);
+        }
+        Self { hwm: place.hwm, anchor: place.anchor, gaps }
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { hwm: self.hwm, anchor: self.anchor, gaps: self.gaps.ranges() }
     }
 
     pub(crate) fn hwm(&self) -> i64 {
@@ -128,18 +195,59 @@ impl Cursor {
         }
         // Behind a full batch there may be more: only what lies up to its last event was asked for.
         let dead = self.gaps.take_dead(holders, if batch.full { last } else { i64::MAX });
-        let arrivals = batch.events.into_iter().map(|stored| self.pass(stored, above)).collect();
-        Ok(Page { above, arrivals, dead, anchor_missing })
+        for stored in &batch.events {
+            self.pass(stored);
+        }
+        let arrival =
+            |stored: StoredEvent| Arrival { filled_gap: stored.envelope.id <= above, stored, checked: None };
+        let arrivals = batch.events.into_iter().map(arrival).collect();
+        Ok(Page { above, arrivals, dead, anchor_missing, full: batch.full, notices: batch.notices })
+    }
+
+    /// Whether who stands at `place` may follow this cursor from now on, between two reads. Both must have read as far,
+    /// and whatever is missing there must be missing here too: else this cursor has passed it, and will not return it.
+    pub(crate) fn admit(&mut self, place: &Place) -> Admission {
+        if place.hwm > self.hwm {
+            return Admission::Ahead;
+        }
+        let same_row = match (self.anchor, place.anchor) {
+            (Some(here), Some(there)) => here == there,
+            _ => true,
+        };
+        let misses_no_more = place.gaps.iter().all(|&(from, until)| self.gaps.covers(from, until));
+        if place.hwm < self.hwm || !same_row || !misses_no_more {
+            return Admission::Refused;
+        }
+        self.anchor = self.anchor.or(place.anchor);
+        Admission::Joined
+    }
+
+    /// Goes on with a page of a cursor that has admitted this one: what was missing here too, and what is above. `None`,
+    /// and nothing happens, when it is not the next one.
+    pub(crate) fn follow(&mut self, page: &Page) -> Option<Page> {
+        if page.above != self.hwm {
+            return None;
+        }
+        let mut arrivals = Vec::with_capacity(page.arrivals.len());
+        for arrival in &page.arrivals {
+            let id = arrival.stored.envelope.id;
+            if id > page.above || self.gaps.contains(id) {
+                self.gaps.fill(id);
+                self.pass(&arrival.stored);
+                arrivals.push(arrival.clone());
+            }
+        }
+        let dead = page.dead.iter().flat_map(|&(from, until)| self.gaps.close(from, until)).collect();
+        Some(Page { arrivals, dead, notices: page.notices.clone(), ..*page })
     }
 
     /// Moves behind an event that has come.
-    fn pass(&mut self, stored: StoredEvent, above: i64) -> Arrival {
-        let (id, event_id) = (stored.envelope.id, stored.envelope.event_id);
+    fn pass(&mut self, stored: &StoredEvent) {
+        let id = stored.envelope.id;
         if id > self.hwm {
             self.gaps.open(self.hwm + 1, id);
             self.hwm = id;
-            self.anchor = Some((id, event_id));
+            self.anchor = Some((id, stored.envelope.event_id));
         }
-        Arrival { stored, filled_gap: id <= above }
     }
 }

@@ -48,6 +48,18 @@ impl Gaps {
         self.ranges.range(..=id).next_back().is_some_and(|(_, gap)| id < gap.until)
     }
 
+    /// Whether all of `[from, until)` is missing.
+    pub(super) fn covers(&self, from: i64, until: i64) -> bool {
+        let mut next = from;
+        while next < until {
+            match self.ranges.range(..=next).next_back() {
+                Some((_, gap)) if gap.until > next => next = gap.until,
+                _ => return false,
+            }
+        }
+        true
+    }
+
     /// The open ranges `[from, until)`, in rising order.
     pub(super) fn ranges(&self) -> Vec<(i64, i64)> {
         self.ranges.iter().map(|(&from, gap)| (from, gap.until)).collect()
@@ -76,6 +88,26 @@ impl Gaps {
         if id + 1 < gap.until {
             self.ranges.insert(id + 1, gap);
         }
+    }
+
+    /// Takes out what is missing of `[from, until)`: somebody else has found that it will never come.
+    pub(super) fn close(&mut self, from: i64, until: i64) -> Vec<(i64, i64)> {
+        let before = self.ranges.range(..from).next_back().filter(|(_, gap)| gap.until > from);
+        let first = before.map_or(from, |(&start, _)| start);
+        let starts: Vec<i64> = self.ranges.range(first..until).map(|(&start, _)| start).collect();
+        let mut closed = Vec::with_capacity(starts.len());
+        for start in starts {
+            let Some(gap) = self.ranges.remove(&start) else { continue };
+            let (low, high) = (start.max(from), gap.until.min(until));
+            closed.push((low, high));
+            if start < low {
+                self.ranges.insert(start, Gap { until: low, holders: gap.holders.clone() });
+            }
+            if high < gap.until {
+                self.ranges.insert(high, gap);
+            }
+        }
+        closed
     }
 
     /// Takes out the gaps that will never be filled, after a read that was asked for every id up to `through` and did
@@ -154,6 +186,29 @@ mod tests {
         gaps.note(&held_by(&[]));
         assert_eq!(gaps.take_dead(&held_by(&[]), 4), [(1, 5)]);
         assert_eq!(gaps.ranges(), [(5, 10), (20, 30)]);
+    }
+
+    #[test]
+    fn closing_takes_out_the_part_that_was_missing() {
+        let mut gaps = Gaps::default();
+        gaps.open(1, 10);
+        gaps.open(12, 14);
+        gaps.open(20, 30);
+        gaps.note(&held_by(&["3/1"]));
+        assert_eq!(gaps.close(5, 25), [(5, 10), (12, 14), (20, 25)]);
+        assert_eq!(gaps.close(5, 25), []);
+        assert_eq!(gaps.close(2, 3), [(2, 3)]);
+        assert_eq!(gaps.ranges(), [(1, 2), (3, 5), (25, 30)]);
+        assert_eq!(gaps.take_dead(&held_by(&["3/1"]), ALL), [], "the rest keeps its holders");
+    }
+
+    #[test]
+    fn a_range_is_covered_by_gaps_that_touch_each_other() {
+        let mut gaps = Gaps::default();
+        gaps.open(1, 5);
+        gaps.open(5, 9);
+        assert!(gaps.covers(1, 9) && gaps.covers(4, 6) && gaps.covers(7, 7));
+        assert!(!gaps.covers(1, 10) && !gaps.covers(0, 2) && !gaps.covers(9, 10));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::time::Instant;
 use outbox_sdk::Envelope;
 use outbox_sdk::backend::{Defect, StallRow, StoredEvent};
 
+use crate::schemas::Checked;
+
 /// An event in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Event {
@@ -16,11 +18,13 @@ pub(crate) struct Event {
     pub(crate) defect: Option<Defect>,
     /// Whether it came below the high-water mark: a later event of its lane may have gone before.
     pub(crate) filled_gap: bool,
+    /// What its validation came to, if several consumers share it.
+    pub(crate) checked: Option<Arc<Checked>>,
 }
 
 impl Event {
     pub(super) fn new(stored: StoredEvent, filled_gap: bool) -> Self {
-        Self { envelope: stored.envelope, defect: stored.defect, filled_gap }
+        Self { envelope: stored.envelope, defect: stored.defect, filled_gap, checked: None }
     }
 
     pub(super) fn id(&self) -> i64 {

@@ -16,14 +16,14 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Batch, Claimed, Due, Holders, NewDeadLetter, Stall, StoredEvent};
+use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, Stall, StoredEvent};
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
 
-use cursor::{Arrival, Cursor, Page};
+use cursor::Arrival;
 use lanes::{LaneState, Stalled};
 
-pub(crate) use cursor::Distrust;
+pub(crate) use cursor::{Admission, Cursor, Distrust, Page, Place};
 pub(crate) use lanes::Event;
 
 /// How many ranges of dead gaps are remembered, to find rows that came in spite of the rules.
@@ -159,17 +159,18 @@ impl Slot {
         self.cursor.anchor()
     }
 
-    pub(crate) fn has_gaps(&self) -> bool {
-        self.cursor.has_gaps()
-    }
-
     /// How many ranges of ids may still come.
     pub(crate) fn open_gaps(&self) -> usize {
         self.cursor.open_gaps()
     }
 
-    pub(crate) fn gap_ranges(&self) -> Vec<(i64, i64)> {
-        self.cursor.gap_ranges()
+    pub(crate) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// The cursor, to read with: the page goes to [`take_in`](Self::take_in) at once.
+    pub(crate) fn cursor_mut(&mut self) -> &mut Cursor {
+        &mut self.cursor
     }
 
     /// Events in memory, in flight included.
@@ -186,25 +187,12 @@ impl Slot {
         self.in_flight
     }
 
-    /// A list of holders taken before the next read.
-    pub(crate) fn note_holders(&mut self, holders: &Holders) {
-        self.cursor.note_holders(holders);
-    }
-
-    /// Takes in what a read returned. `holders` is the list taken before it (the default when no gap was open);
-    /// `lane_of` says to which lane an event belongs, or that the consumer does not want it.
-    pub(crate) fn accept(
-        &mut self,
-        batch: Batch,
-        holders: &Holders,
-        lane_of: impl Fn(&StoredEvent) -> Option<Lane>,
-    ) -> Result<Accepted, Distrust> {
-        let page = self.cursor.read(batch, holders)?;
-        self.take_in(page, lane_of)
-    }
-
-    /// Takes in a page of what this slot has not seen: dead gaps are settled, each event goes where it belongs.
-    fn take_in(
+    /// Takes in a page of this slot's cursor: dead gaps are settled, each event goes where it belongs. `lane_of` says to
+    /// which lane an event belongs, or that the consumer does not want it.
+    ///
+    /// # Errors
+    /// The server lost commits; nothing that the slot remembers counts any more.
+    pub(crate) fn take_in(
         &mut self,
         page: Page,
         lane_of: impl Fn(&StoredEvent) -> Option<Lane>,
@@ -221,17 +209,18 @@ impl Slot {
             self.pending.ids += 1;
         }
         self.void.keep_newest(VOID_RANGES);
-        for Arrival { stored, filled_gap } in page.arrivals {
-            match lane_of(&stored) {
-                None => self.settle_id(stored.envelope.id),
-                Some(lane) => accepted.late += usize::from(self.route(lane, stored, filled_gap)),
+        for arrival in page.arrivals {
+            match lane_of(&arrival.stored) {
+                None => self.settle_id(arrival.stored.envelope.id),
+                Some(lane) => accepted.late += usize::from(self.route(lane, arrival)),
             }
         }
         Ok(accepted)
     }
 
     /// Puts an event where it belongs; true = it is late.
-    fn route(&mut self, lane: Lane, stored: StoredEvent, filled_gap: bool) -> bool {
+    fn route(&mut self, lane: Lane, arrival: Arrival) -> bool {
+        let Arrival { stored, filled_gap, checked } = arrival;
         let id = stored.envelope.id;
         if stored.delayed && !stored.due_in.is_zero() {
             self.park_delayed(lane, &stored);
@@ -259,7 +248,7 @@ impl Slot {
             }
         };
         let lane = if late { Lane::Single(id) } else { lane };
-        let event = Event::new(stored, filled_gap);
+        let event = Event { checked, ..Event::new(stored, filled_gap) };
         self.rows += 1;
         self.bytes += event.bytes();
         self.lanes.entry(lane.clone()).or_default().waiting.insert(id, event);

@@ -9,7 +9,7 @@ use super::world::{Answer, Fate, NO_AGGREGATE, Setting, Step, World};
 
 const AGGREGATES: u8 = 3;
 
-fn answer() -> impl Strategy<Value = Answer> {
+pub(super) fn answer() -> impl Strategy<Value = Answer> {
     prop_oneof![
         6 => Just(Answer::Delivered),
         3 => Just(Answer::Retry),
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn config() -> ProptestConfig {
+pub(super) fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     // More with PROPTEST_CASES. A failing case prints itself: no file is needed to come back to it.
     ProptestConfig { cases: config.cases.max(CASES), failure_persistence: None, ..config }

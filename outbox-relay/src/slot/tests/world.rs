@@ -8,7 +8,7 @@ use outbox_sdk::Lane;
 use outbox_sdk::backend::{DeadReason, Holders, NewDeadLetter};
 use uuid::Uuid;
 
-use super::super::{Send, Slot, Verdict};
+use super::super::{Page, Send, Slot, Verdict};
 use super::database::{Database, NewEvent, lane_of, wants};
 
 pub(super) const MAX_ATTEMPTS: u32 = 3;
@@ -110,7 +110,7 @@ pub(super) struct World {
     pub(super) setting: Setting,
     pub(super) db: Database,
     durable: Database,
-    epoch: i64,
+    pub(super) epoch: i64,
     epochs: i64,
     rev: i64,
     pub(super) slot: Slot,
@@ -252,6 +252,39 @@ impl World {
             assert!(self.deceived, "distrust without a reason");
             self.claim(true);
         }
+    }
+
+    /// Takes in a page of a shared read; false = it is not the next one.
+    pub(super) fn take_page(&mut self, page: &Page) -> bool {
+        let epoch = self.epoch;
+        if !self.is_settled() || self.epoch != epoch {
+            return false;
+        }
+        let Some(page) = self.slot.cursor_mut().follow(page) else { return false };
+        let ordered = self.setting.ordered;
+        if self.slot.take_in(page, |event| lane_of(event, ordered)).is_err() {
+            assert!(self.deceived, "distrust without a reason");
+            self.claim(true);
+        }
+        self.check();
+        true
+    }
+
+    /// Reads what is missing and nothing above.
+    pub(super) fn read_gaps(&mut self) {
+        if !self.is_settled() || !self.slot.has_gaps() {
+            return;
+        }
+        let holders = self.db.holders();
+        self.slot.note_holders(&holders);
+        let hwm = self.slot.hwm();
+        let mut batch = self.db.read(&self.slot.gap_ranges(), hwm, usize::MAX, usize::MAX);
+        batch.events.retain(|stored| stored.envelope.id <= hwm);
+        let ordered = self.setting.ordered;
+        if self.slot.accept(batch, &holders, |event| lane_of(event, ordered)).is_err() {
+            self.claim(true);
+        }
+        self.check();
     }
 
     fn send(&mut self) {
