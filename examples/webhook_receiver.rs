@@ -28,19 +28,18 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
 use outbox_sdk::webhook::axum::Verified;
-use outbox_sdk::webhook::{Receiver, Secret};
+use outbox_sdk::webhook::{ReceiveError, Receiver, Secret};
 use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox, Migrator};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
 type Failure = Box<dyn std::error::Error>;
+type Checked<T> = Result<T, ReceiveError>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let secret = std::env::var("OUTBOX_WEBHOOK_SECRET").map_err(|_| "OUTBOX_WEBHOOK_SECRET is not set")?;
     let port = std::env::var("PORT").map_or(Ok(8080), |port| port.parse::<u16>())?;
-    let file = SqliteConnectOptions::new().filename("receiver.db").create_if_missing(true);
-    let pool = SqlitePool::connect_with(file.journal_mode(SqliteJournalMode::Wal)).await?;
+    let pool = SqlitePool::connect("sqlite://receiver.db?mode=rwc").await?;
     let app = app(pool, &secret).await?;
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await?;
     println!("listening on http://{}/hooks", listener.local_addr()?);
@@ -52,12 +51,13 @@ pub(crate) async fn app(pool: SqlitePool, secret: &str) -> Result<Router, Failur
     Migrator::inbox().run(&pool).await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS received (payload TEXT)").execute(&pool).await?;
     let inbox = Inbox::new(pool, "receiver");
-    let hook = move |Verified(delivery): Verified| take(inbox.clone(), delivery.envelope);
+    let hook = move |delivery| take(inbox.clone(), delivery);
     Ok(Router::new().route("/hooks", post(hook)).with_state(Arc::new(Receiver::new(Secret::parse(secret)?))))
 }
 
 /// 2xx is answered only after the effect is committed; 410 makes the event a dead letter; else the relay tries again.
-async fn take(inbox: Inbox<Sqlite>, event: Envelope) -> StatusCode {
+async fn take(inbox: Inbox<Sqlite>, delivery: Checked<Verified>) -> Checked<StatusCode> {
+    let event = delivery.inspect_err(|refused| println!("refused: {refused}"))?.0.envelope;
     let (note, status) = match inbox.handle(&Store, &event).await {
         Ok(Effect::Done) => ("stored", StatusCode::NO_CONTENT),
         Ok(Effect::AlreadyProcessed) => ("seen before", StatusCode::NO_CONTENT),
@@ -65,7 +65,7 @@ async fn take(inbox: Inbox<Sqlite>, event: Envelope) -> StatusCode {
         Err(_) => ("not now", StatusCode::SERVICE_UNAVAILABLE),
     };
     println!("{note}: {} {} {}", event.event_type, event.event_id, event.payload);
-    status
+    Ok(status)
 }
 
 struct Store;

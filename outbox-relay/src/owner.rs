@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::Consumer;
 use crate::chain::chain;
 use crate::engine::{Engine, Stop};
+use crate::refused::advice;
 use crate::relay::{RelayError, Settings};
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
@@ -50,10 +51,10 @@ enum End {
 #[derive(Debug, thiserror::Error)]
 enum Unsafe {
     #[error(
-        "the id sequence of the event table hands out ids in blocks (CACHE above 1), which breaks the order of \
-         aggregates; set it back: ALTER SEQUENCE .. CACHE 1"
+        "the id sequence {sequence} hands out ids in blocks (CACHE above 1), which breaks the order of aggregates; run \
+         `ALTER SEQUENCE {sequence} CACHE 1` and have the services reconnect, since their sessions keep what they have drawn"
     )]
-    SequenceCached,
+    SequenceCached { sequence: String },
     #[error(
         "the id sequence stands at {last_id}, below the settled id {settled}: the table was restored or its sequence \
          reset; move the sequence above every settled id"
@@ -157,7 +158,7 @@ impl<DB: Backend> Owner<DB> {
         claimed_at: Instant,
         session: Session<DB>,
     ) -> Result<Engine<DB>, Unsafe> {
-        check(claimed)?;
+        check(claimed, &self.tables)?;
         Engine::new(
             Arc::clone(&self.consumer),
             Arc::clone(&self.settings),
@@ -258,6 +259,10 @@ impl<DB: Backend> Owner<DB> {
     fn complain(&self, stop: &Stop, pause: Duration) {
         let consumer = self.consumer.spec.name.as_str();
         let error = chain(stop);
+        if let Some(advice) = advice::<DB>(stop) {
+            tracing::error!(consumer, error, retry_in = ?pause, "nothing is read or settled, for {advice}");
+            return;
+        }
         match stop {
             Stop::Session(refused) if !refused.is_away::<DB>() => tracing::error!(
                 consumer,
@@ -284,14 +289,15 @@ impl<DB: Backend> Owner<DB> {
 }
 
 /// What must hold before anything is read.
-fn check(claimed: &Claimed) -> Result<(), Unsafe> {
+fn check(claimed: &Claimed, tables: &Tables) -> Result<(), Unsafe> {
     let Checks { sequence_uncached, last_id, sees_all_rows, primary } = claimed.checks;
     let settled = claimed.settled.upper() - 1;
     if !primary {
         return Err(Unsafe::Standby);
     }
     if !sequence_uncached {
-        return Err(Unsafe::SequenceCached);
+        let sequence = format!("\"{}\".event_id_seq", tables.schema().replace('"', "\"\""));
+        return Err(Unsafe::SequenceCached { sequence });
     }
     if last_id < settled {
         return Err(Unsafe::SequenceBehind { last_id, settled });

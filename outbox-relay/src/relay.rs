@@ -1,7 +1,7 @@
 //! The relay: consumers and their sinks, put together and run.
 
 use std::collections::BTreeSet;
-use std::error::Error as _;
+use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +18,7 @@ use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::consumer::{ConsumerSpec, Start};
 use crate::owner::Owner;
+use crate::refused::advice;
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
@@ -396,10 +397,17 @@ impl<DB: Migratable> Relay<DB> {
                     return Ok(());
                 }
                 Err(Refusal::Final(error)) => return Err(error),
-                Err(Refusal::Away(error)) => error,
+                Err(Refusal::Away { error, advice }) => (error, advice),
             };
             let pause = backoff.failed((self.settings.random)());
-            tracing::warn!(error, retry_in = ?pause, "cannot start: the database is away");
+            match error {
+                (error, Some(advice)) => {
+                    tracing::error!(error, retry_in = ?pause, "cannot start, for {advice}")
+                }
+                (error, None) => {
+                    tracing::warn!(error, retry_in = ?pause, "cannot start: the database is away");
+                }
+            }
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = token.cancelled() => return Err(RelayError::NeverStarted),
@@ -419,16 +427,18 @@ impl<DB: Migratable> Relay<DB> {
                 return Err(Refusal::Final(RelayError::NotMigrated { missing: missing.len() }));
             }
             Ok(Err(error @ (MigrateError::Database(_) | MigrateError::DatabaseBusy(_)))) => {
-                return Err(Refusal::Away(error.source().map_or_else(|| error.to_string(), chain)));
+                return Err(Refusal::away::<DB>(error.source().unwrap_or(&error)));
             }
             Ok(Err(error)) => return Err(Refusal::Final(RelayError::Migrations(error))),
-            Err(_) => return Err(Refusal::Away("no answer in time".to_owned())),
+            Err(_) => {
+                return Err(Refusal::Away { error: "no answer in time".to_owned(), advice: None });
+            }
         }
         let registered = async {
             let mut conn = session.connect().await?;
             within(self.settings.deadline, DB::register(&mut conn, &self.tables, registrations)).await
         };
-        registered.await.map_err(|error: SessionError| Refusal::Away(chain(&error)))
+        registered.await.map_err(|error: SessionError| Refusal::away::<DB>(&error))
     }
 
     /// Looks at the registry folder now and then; never ends.
@@ -462,10 +472,16 @@ impl<DB: Migratable> Relay<DB> {
 
 /// Why a relay did not start.
 enum Refusal {
-    /// The database is away: try again.
-    Away(String),
+    /// The database is away, or refuses until somebody does what the advice says: try again.
+    Away { error: String, advice: Option<&'static str> },
     /// Trying again would not help.
     Final(RelayError),
+}
+
+impl Refusal {
+    fn away<DB: Backend>(error: &(dyn Error + 'static)) -> Self {
+        Self::Away { error: chain(error), advice: advice::<DB>(error) }
+    }
 }
 
 fn registration(spec: &ConsumerSpec) -> Registration {

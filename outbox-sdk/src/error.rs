@@ -89,7 +89,12 @@ impl PublishError {
             Fault::TransactionFailed => Self::TransactionFailed(error),
             Fault::Refused => Self::Refused(error),
             Fault::Connection => Self::Connection(error),
-            Fault::TooLarge | Fault::TimedOut | Fault::ReadOnly | Fault::Other => Self::Database(error),
+            Fault::TooLarge
+            | Fault::TimedOut
+            | Fault::ReadOnly
+            | Fault::NoDatabase
+            | Fault::NotLetIn
+            | Fault::Other => Self::Database(error),
         }
     }
 

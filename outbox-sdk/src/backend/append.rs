@@ -31,6 +31,10 @@ pub enum Fault {
     TimedOut,
     /// The server takes no writes now: a standby, or a primary that somebody has set read-only.
     ReadOnly,
+    /// The server has no such database.
+    NoDatabase,
+    /// The server does not let the role in: a wrong password, an unknown role, no right to connect from here.
+    NotLetIn,
     /// The connection is gone or could not be made.
     Connection,
     /// Anything else.

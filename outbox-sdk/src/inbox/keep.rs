@@ -66,7 +66,9 @@ impl InboxError {
     fn from_database<DB: Backend>(error: sqlx::Error) -> Self {
         match DB::fault(&error) {
             Fault::NotMigrated => Self::NotMigrated(error),
-            Fault::Connection | Fault::DatabaseBusy | Fault::Retryable => Self::Unavailable(error),
+            Fault::Connection | Fault::ReadOnly | Fault::DatabaseBusy | Fault::Retryable => {
+                Self::Unavailable(error)
+            }
             _ => Self::Database(error),
         }
     }

@@ -118,6 +118,47 @@ async fn a_database_of_another_kind_ends_with_2() {
     assert!(ended.stderr.contains("--database"), "{}", ended.stderr);
 }
 
+#[tokio::test]
+async fn a_server_that_does_not_let_the_relay_in_is_told_apart_from_one_that_is_away() {
+    let db = PgTestDb::new().await;
+    let missing = format!("{}x", db.url());
+    let unknown = db.url().replace("://postgres", "://nobody");
+    assert_ne!(unknown, db.url());
+    for (url, advice) in [(missing, "has no such database"), (unknown, "does not let the role in")] {
+        let ended = outbox(&["migrate", "--database", &url], &[]).await;
+        assert_eq!(ended.code, Some(3), "{ended:?}");
+        assert!(ended.stderr.contains(advice) && ended.stderr.contains("correct"), "{}", ended.stderr);
+
+        let folder = folder(&format!("[database]\nurl = \"{url}\"\n{CONSUMER}"));
+        let mut command = OutboxProcess::command();
+        command.env("STAGE_SECRET", SECRET).args(["run", "--config"]).arg(folder.path().join("outbox.toml"));
+        let mut relay = OutboxProcess::spawn(&mut command);
+        let line = relay.wait_for_line("what is wrong", |line| line.contains("cannot start")).await;
+        assert!(line.contains("ERROR") && line.contains(advice), "{line}");
+        let mut tries = 0;
+        let again = |line: &str| {
+            tries += usize::from(line.contains("cannot start"));
+            tries == 3
+        };
+        relay.wait_for_line("that it goes on trying", again).await;
+        relay.terminate().await;
+        assert_eq!(relay.wait_exit().await.code(), Some(0));
+    }
+}
+
+/// A disk that is full, as far as a program can see.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_demo_whose_account_cannot_be_printed_fails() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = OutboxProcess::command();
+    let demo = command.arg("demo").stdout(full).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let ended = demo.wait_with_output().await.unwrap();
+    assert_eq!(ended.status.code(), Some(3));
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(stderr.contains("the account could not be printed"), "{stderr}");
+}
+
 /// Nothing listens on port 1.
 #[tokio::test]
 async fn no_failure_tells_a_secret() {

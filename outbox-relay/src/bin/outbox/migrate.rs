@@ -3,9 +3,10 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use outbox_relay::chain;
 use outbox_relay::config::Config;
-use outbox_sdk::{MigrateError, MigrationName, Migrator, Tables};
+use outbox_relay::{advice, chain};
+use outbox_sdk::{Migratable, MigrationName, Migrator, Tables};
+use sqlx::Pool;
 
 use crate::OutputFormat;
 use crate::database::{self, Database};
@@ -50,12 +51,9 @@ pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Fail
         .tenant_setting(&args.tenant_setting)
         .map_err(|error| Failure::usage(format!("error: {error}")))?;
     let names = match Database::open(&url, !args.check, 2)? {
-        Database::Postgres(pool) if args.check => migrator.check(&pool).await,
-        Database::Postgres(pool) => migrator.run(&pool).await.map(|migrated| migrated.applied),
-        Database::Sqlite(pool) if args.check => migrator.check(&pool).await,
-        Database::Sqlite(pool) => migrator.run(&pool).await.map(|migrated| migrated.applied),
-    }
-    .map_err(|error| failure(&error))?;
+        Database::Postgres(pool) => apply(&migrator, &pool, args.check).await,
+        Database::Sqlite(pool) => apply(&migrator, &pool, args.check).await,
+    }?;
     print(&names, args.check, format).map_err(|error| {
         Failure::database(format!("error: the result cannot be printed: {error}; check standard output"))
     })?;
@@ -69,8 +67,21 @@ pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Fail
     Ok(())
 }
 
-fn failure(error: &MigrateError) -> Failure {
-    Failure::database(format!("error: {}", chain(error)))
+/// The migrations that were applied, or with `check` those that are missing.
+async fn apply<DB: Migratable>(
+    migrator: &Migrator,
+    pool: &Pool<DB>,
+    check: bool,
+) -> Result<Vec<MigrationName>, Failure> {
+    let names = if check {
+        migrator.check(pool).await
+    } else {
+        migrator.run(pool).await.map(|migrated| migrated.applied)
+    };
+    names.map_err(|error| {
+        let help = advice::<DB>(&error).map_or_else(String::new, |advice| format!("\nhelp: {advice}"));
+        Failure::database(format!("error: {}{help}", chain(&error)))
+    })
 }
 
 fn print(names: &[MigrationName], check: bool, format: OutputFormat) -> io::Result<()> {

@@ -28,14 +28,14 @@ fn by_sqlstate(code: &str) -> Fault {
         "54000" | "53200" => Fault::TooLarge,
         "57014" => Fault::TimedOut,
         "25006" => Fault::ReadOnly,
-        // Shutdowns and ended sessions, refused log-ins, a full or missing database.
-        "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" | "3D000" => {
-            Fault::Connection
-        }
+        "3D000" => Fault::NoDatabase,
+        // Shutdowns and ended sessions, a server without room.
+        "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" => Fault::Connection,
         _ => match code.get(..2) {
             // Values that a type cannot hold.
             Some("22") => Fault::Refused,
-            Some("08" | "28") => Fault::Connection,
+            Some("08") => Fault::Connection,
+            Some("28") => Fault::NotLetIn,
             _ => Fault::Other,
         },
     }
@@ -60,6 +60,10 @@ mod tests {
             ("53200", Fault::TooLarge),
             ("54001", Fault::Other),
             ("08006", Fault::Connection),
+            ("3D000", Fault::NoDatabase),
+            ("28P01", Fault::NotLetIn),
+            ("28000", Fault::NotLetIn),
+            ("25006", Fault::ReadOnly),
             ("57P01", Fault::Connection),
             ("57014", Fault::TimedOut),
             ("25006", Fault::ReadOnly),

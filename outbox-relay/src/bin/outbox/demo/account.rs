@@ -1,9 +1,10 @@
 //! The account that the demo gives of itself: text for people as it goes, one JSON value for programs at the end.
 
-use std::io::{Write as _, stdout};
+use std::io::{self, Write as _, stdout};
 use std::path::Path;
 use std::time::Duration;
 
+use super::error::DemoError;
 use super::evidence::Evidence;
 use super::promises::{Promise, repeats};
 use super::relay::CONFIG_FILE;
@@ -16,6 +17,8 @@ const WIDTH: usize = 100;
 pub(super) struct Account {
     format: OutputFormat,
     steps: usize,
+    /// The first thing that could not be printed.
+    lost: Option<io::Error>,
 }
 
 /// What a run came to.
@@ -73,7 +76,7 @@ impl Verdict {
 
 impl Account {
     pub(super) fn new(format: OutputFormat) -> Self {
-        Self { format, steps: 0 }
+        Self { format, steps: 0, lost: None }
     }
 
     /// A new step: what is done, and why it matters.
@@ -84,12 +87,20 @@ impl Account {
     }
 
     /// What came of the step.
-    pub(super) fn result(&self, text: &str) {
+    pub(super) fn result(&mut self, text: &str) {
         self.text(&indented(text, "   > "));
     }
 
     /// The end: totals and promises, and what to do next when all are kept.
-    pub(super) fn close(&self, verdict: &Verdict, took: Duration, kept: Option<&Path>) {
+    ///
+    /// # Errors
+    /// Something of the account could not be printed.
+    pub(super) fn close(
+        mut self,
+        verdict: &Verdict,
+        took: Duration,
+        kept: Option<&Path>,
+    ) -> Result<(), DemoError> {
         if self.format == OutputFormat::Json {
             let totals = verdict.totals.iter().map(|total| (total.key.to_owned(), total.count.into()));
             let value = serde_json::json!({
@@ -99,8 +110,8 @@ impl Account {
                 "milliseconds": u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
                 "folder": kept,
             });
-            print(&value.to_string());
-            return;
+            self.print(&value.to_string());
+            return self.printed();
         }
         let mut text = String::from("\nTotals\n");
         for Total { text: what, count, .. } in &verdict.totals {
@@ -116,12 +127,28 @@ impl Account {
             text.push_str(&next(kept));
         }
         self.text(&text);
+        self.printed()
     }
 
-    fn text(&self, text: &str) {
+    fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Text {
-            print(text);
+            self.print(text);
         }
+    }
+
+    /// A reader that went away, as `head` does, is no reason to stop: the exit code still tells.
+    fn print(&mut self, text: &str) {
+        let mut out = stdout().lock();
+        match writeln!(out, "{text}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                self.lost.get_or_insert(error);
+            }
+            _ => {}
+        }
+    }
+
+    fn printed(self) -> Result<(), DemoError> {
+        self.lost.map_or(Ok(()), |error| Err(DemoError::Print(error)))
     }
 }
 
@@ -147,12 +174,6 @@ fn next(kept: Option<&Path>) -> String {
         Some(_) => format!("{look}\n\nTry next{own}"),
         None => format!("{look}{own}"),
     }
-}
-
-/// A reader that went away, as `head` does, is no reason to stop: the exit code still tells.
-fn print(text: &str) {
-    let mut out = stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
 /// Breaks lines at spaces so that none is wider than [`WIDTH`]; the first line begins with `start`, the others below it.

@@ -57,6 +57,8 @@ pub(super) enum DemoError {
         "{broken} of {of} promises are broken; the account above says which. Please report it with the folder"
     )]
     Broken { broken: usize, of: usize },
+    #[error("the account could not be printed; check standard output and run it again")]
+    Print(#[source] io::Error),
     #[error("cannot listen for signals; raise the limits of this process")]
     Listen(#[source] io::Error),
     #[error("the demo was interrupted")]

@@ -76,8 +76,11 @@ pub(crate) async fn demo(args: Args, format: OutputFormat) -> Result<(), Failure
     let ended = ended.and_then(|verdict| {
         let broken = verdict.broken();
         let kept = (args.keep || broken > 0).then(|| folder.path());
-        account.close(&verdict, began.elapsed(), kept);
-        if broken == 0 { Ok(()) } else { Err(DemoError::Broken { broken, of: verdict.promises.len() }) }
+        let printed = account.close(&verdict, began.elapsed(), kept);
+        if broken > 0 {
+            return Err(DemoError::Broken { broken, of: verdict.promises.len() });
+        }
+        printed
     });
     match ended {
         Ok(()) => {
