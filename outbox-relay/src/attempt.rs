@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt as _;
 use outbox_schema::validate::Verdict as Validity;
 use outbox_sdk::backend::{DeadReason, NewDeadLetter};
+use outbox_sdk::injection::{crash_point, planted};
 use tokio::time::timeout;
 
 use crate::consumer::{ConsumerSpec, OnDead, Want};
@@ -82,7 +83,8 @@ impl Lease {
     }
 
     pub(crate) fn holds(&self) -> bool {
-        self.began.elapsed().as_nanos() < u128::from(self.ends.load(Ordering::Relaxed))
+        planted("send-after-lease")
+            || self.began.elapsed().as_nanos() < u128::from(self.ends.load(Ordering::Relaxed))
     }
 }
 
@@ -99,7 +101,12 @@ pub(crate) async fn attempt(
             Err(refused) => refused,
             // A process that was stopped for a while wakes up here: somebody else may have sent the event by now.
             Ok(()) if !lease.holds() => Attempted::Lapsed,
-            Ok(()) => Attempted::Sink(deliver(consumer, send).await),
+            Ok(()) => {
+                crash_point("before_send");
+                let outcome = deliver(consumer, send).await;
+                crash_point("sent");
+                Attempted::Sink(outcome)
+            }
         }
     };
     AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|panic| {
@@ -177,7 +184,7 @@ pub(crate) fn judge(
     now: Instant,
     random: f64,
 ) -> Verdict {
-    let attempts = send.attempts.saturating_add(1);
+    let attempts = send.attempts.saturating_add(if planted("attempts-twice") { 2 } else { 1 });
     let event_type = send.event.envelope.event_type.as_str();
     let policy = spec.retry_for(event_type);
     let dead = |reason, attempts, error: &str| Verdict::Dead {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Claimed, Fence, Pause, Settled, Settlement, StoredEvent};
+use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Lane, Tables};
 use tokio::task::JoinSet;
 
@@ -387,6 +388,10 @@ impl<DB: Backend> Engine<DB> {
         };
         let unknown = self.outcome_unknown;
         self.outcome_unknown = unknown.or(Some(began));
+        let (writes, parks) = (self.has_changes(), !stalls.is_empty());
+        if writes {
+            crash_point("before_settle");
+        }
         let answer = within(self.settings.deadline, DB::settle(&mut conn, &self.tables, &settlement)).await;
         let answer = answer.inspect_err(|error| {
             // A refused statement or commit has changed nothing, and that is known.
@@ -398,6 +403,10 @@ impl<DB: Backend> Engine<DB> {
         let took = began.elapsed();
         match answer {
             Settled::Done { fence, paused_for, held, wanted } => {
+                crash_point(if writes { "after_settle" } else { "renewed" });
+                if parks {
+                    crash_point("stall_written");
+                }
                 self.committed(fence, began, took);
                 let now = Instant::now();
                 self.breaker.written(paused_for, now);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Checks, Claim, ClaimRequest, Claimed};
+use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use tokio::sync::Notify;
@@ -88,6 +89,7 @@ impl<DB: Backend> Owner<DB> {
             let claimed_at = Instant::now();
             let pause = match self.claim(&mut session).await {
                 Ok(Claim::Claimed(claimed)) => {
+                    crash_point("claimed");
                     backoff.succeeded();
                     told = false;
                     // The engine goes on with the connection of the claim; the next claim makes one.

@@ -11,6 +11,7 @@ pub use self::keep::{Forget, InboxBuilder, InboxError};
 use crate::backend::{Backend, Fault};
 use crate::consume::{Handler, HandlerError, without_values};
 use crate::envelope::Envelope;
+use crate::injection::crash_point;
 use crate::tables::Tables;
 
 /// Makes the effect of each event happen exactly once per consumer, however often it arrives, for as long as the inbox
@@ -118,7 +119,9 @@ impl<DB: Backend> Inbox<DB> {
         }
         handler.handle(event, &mut tx).await?;
         DB::ensure_usable(&mut tx).await.map_err(Self::database)?;
+        crash_point("handler_tx_open");
         tx.commit().await.map_err(Self::database)?;
+        crash_point("handler_committed");
         Ok(Effect::Done)
     }
 

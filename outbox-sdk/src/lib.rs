@@ -8,6 +8,8 @@ mod error;
 mod event;
 mod hint;
 mod inbox;
+#[doc(hidden)]
+pub mod injection;
 mod lane;
 mod limits;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

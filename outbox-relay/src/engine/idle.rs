@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Backend;
+use outbox_sdk::injection::crash_point;
 
 use super::{Engine, Stop};
 use crate::retry::Backoff;
@@ -64,6 +65,7 @@ impl<DB: Backend> Engine<DB> {
 
     /// Starts nothing new, waits for what is in flight until `until`, settles and gives the slot back.
     pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
+        crash_point("drain_start");
         self.leave();
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         loop {

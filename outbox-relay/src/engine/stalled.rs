@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{DueStall, LanePage, LaneRead};
+use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Lane};
 
 use super::{Answer, Engine, Stop, lane_of};
@@ -59,6 +60,7 @@ impl<DB: Backend> Engine<DB> {
             let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
             match self.read_lane(&lane, from).await {
                 Ok(page) => {
+                    crash_point("lane_read");
                     self.reader.appetite.fed();
                     let consumer = &self.consumer;
                     self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use outbox_sdk::Progress;
 use outbox_sdk::backend::{Batch, Holders, Notices, StoredEvent};
+use outbox_sdk::injection::planted;
 use uuid::Uuid;
 
 use super::gaps::Gaps;
@@ -184,6 +185,7 @@ impl Cursor {
         // Another event in the anchor's place has its id a second time.
         if let (Some((_, event_id)), Some(found)) = (self.anchor, batch.anchor)
             && found != event_id
+            && !planted("memory-kept")
         {
             return Err(Distrust::AnchorGone);
         }
@@ -194,9 +196,13 @@ impl Cursor {
             self.gaps.fill(stored.envelope.id);
         }
         // Behind a full batch there may be more: only what lies up to its last event was asked for.
-        let dead = self.gaps.take_dead(holders, if batch.full { last } else { i64::MAX });
+        let asked = if batch.full && !planted("limit-judged") { last } else { i64::MAX };
+        let dead = self.gaps.take_dead(holders, asked);
         for stored in &batch.events {
             self.pass(stored);
+        }
+        if planted("holders-before-read") {
+            self.gaps.note(holders);
         }
         let arrival =
             |stored: StoredEvent| Arrival { filled_gap: stored.envelope.id <= above, stored, checked: None };
@@ -214,7 +220,8 @@ impl Cursor {
             (Some(here), Some(there)) => here == there,
             _ => true,
         };
-        let misses_no_more = place.gaps.iter().all(|&(from, until)| self.gaps.covers(from, until));
+        let misses_no_more = place.gaps.iter().all(|&(from, until)| self.gaps.covers(from, until))
+            || planted("join-with-holes");
         if place.hwm < self.hwm || !same_row || !misses_no_more {
             return Admission::Refused;
         }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, Stall, StoredEvent};
+use outbox_sdk::injection::planted;
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
 
@@ -198,12 +199,15 @@ impl Slot {
         lane_of: impl Fn(&StoredEvent) -> Option<Lane>,
     ) -> Result<Accepted, Distrust> {
         // Retention may delete a settled event; any other stays.
-        if page.anchor_missing && !self.stored.contains(page.above) {
+        if page.anchor_missing && !self.stored.contains(page.above) && !planted("memory-kept") {
             return Err(Distrust::AnchorGone);
         }
         let mut accepted = Accepted { events: page.arrivals.len(), ..Accepted::default() };
         for (from, until) in page.dead {
             accepted.dead_gaps += until.abs_diff(from);
+            if planted("gap-not-settled") {
+                continue;
+            }
             self.settled.insert_range(from, until);
             self.void.insert_range(from, until);
             self.pending.ids += 1;
@@ -230,7 +234,7 @@ impl Slot {
         let stall = self.lanes.get_mut(&lane).and_then(|state| state.stall.as_mut());
         let late = match stall {
             None => false,
-            Some(stall) if id < stall.head_id => {
+            Some(stall) if id < stall.head_id && !planted("late-covered") => {
                 if stall.ahead {
                     // The row must not stand for an event that goes alone.
                     self.write_stall(&lane, |_, _| {});
@@ -314,6 +318,9 @@ impl Slot {
     }
 
     fn settle_id(&mut self, id: i64) {
+        if planted("range-settle") {
+            self.settled.insert_range(1, id);
+        }
         self.settled.insert(id);
         self.pending.ids += 1;
     }

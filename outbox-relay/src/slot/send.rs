@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use outbox_sdk::Lane;
 use outbox_sdk::backend::{Due, LaneEntry};
+use outbox_sdk::injection::planted;
 
 use super::lanes::Stalled;
 use super::{Send, Slot, Verdict};
@@ -21,6 +22,10 @@ impl Slot {
             let Some(event) = state.take_next() else { continue };
             state.in_flight = Some(event.clone());
             self.in_flight += 1;
+            if planted("settled-before-answer") {
+                self.settle_id(event.id());
+            }
+            let Some(state) = self.lanes.get(&lane) else { continue };
             let (attempts, schema_missing_since) =
                 state.stall.as_ref().map_or((0, None), |stall| (stall.attempts, stall.schema_missing_since));
             return Some(Send { lane, event, attempts, schema_missing_since });
@@ -126,8 +131,9 @@ impl Slot {
 
     /// The event is behind us: the head of a stalled lane moves on.
     fn pass(&mut self, lane: &Lane, id: i64) {
+        let hwm = self.cursor.hwm();
         let moved = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()).is_some_and(|stall| {
-            stall.head_id = id + 1;
+            stall.head_id = if planted("head-to-mark") { hwm + 1 } else { id + 1 };
             stall.attempts = 0;
             stall.schema_missing_since = None;
             !stall.single

@@ -5,11 +5,7 @@ use outbox_sdk::{Backend, NewEnvelope, Timestamp};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use crate::{Db, event, run};
-
-/// Whether a session of this database waits for an advisory lock.
-const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+use crate::{Db, WAITS, event, run};
 
 /// Opens a transaction that holds the lock of an aggregate of the platform.
 async fn hold(db: &Db, aggregate_id: &str) -> PgConnection {

@@ -25,6 +25,10 @@ use uuid::Uuid;
 const SERVER: &str = "OUTBOX_TEST_DATABASE_URL";
 const NO_SERVER: &str = "no PostgreSQL for tests: run ./scripts/test, or set OUTBOX_TEST_DATABASE_URL";
 
+/// Whether a session of this database waits for an advisory lock.
+const WAITS: &str = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+
 /// A database of its own, with the tables in it; dropped with this value.
 struct Db {
     server: PgConnectOptions,

@@ -1,10 +1,11 @@
+use std::cell::Cell;
 use std::time::Duration;
 
 use outbox_sdk::backend::{Batch, Defect, Fault, LaneRead, Read, StoredEvent, WriteOrder};
 use outbox_sdk::{Backend, Lane};
 use sqlx::{Connection, PgConnection, Postgres};
 
-use crate::{Db, event, run};
+use crate::{Db, WAITS, event, run};
 
 const ALL: Read<'_> = Read {
     gaps: &[],
@@ -54,6 +55,85 @@ async fn writers_are_listed_while_they_may_still_commit() {
         .await;
     run(&mut one, "INSERT INTO other.event VALUES (1)").await;
     assert_eq!(holders().await.transactions, Vec::<String>::new());
+}
+
+/// A trigger runs after the id is drawn and before the row is written, which is when a writer gets its transaction id.
+#[tokio::test]
+async fn a_writer_is_listed_from_before_its_id_on() {
+    let db = Db::new().await;
+    let (mut reader, mut writer, mut gate) = (db.connect().await, db.connect().await, db.connect().await);
+    // So that the next draw of the sequence needs no log record, which would give a transaction id too.
+    append(&db, &mut writer, &["1", "2"]).await;
+    db.run(
+        "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS
+         $$ BEGIN PERFORM pg_advisory_xact_lock(7, 7); RETURN NEW; END $$;
+         CREATE TRIGGER wait BEFORE INSERT ON {s}.event FOR EACH ROW EXECUTE FUNCTION wait()",
+    )
+    .await;
+    run(&mut gate, "SELECT pg_advisory_lock(7, 7)").await;
+    let ((), ()) = tokio::join!(append(&db, &mut writer, &["3"]), async {
+        db.until(WAITS).await;
+        assert_eq!(db.last_id().await, 3);
+        let holders = Postgres::holders(&mut reader, &db.tables).await.unwrap();
+        assert_eq!(holders.transactions.len(), 1, "its event has an id and may still come");
+        run(&mut gate, "SELECT pg_advisory_unlock(7, 7)").await;
+    });
+}
+
+/// Runs `work`, and `meanwhile` as soon as that has ended or waits. A read that can be interrupted at all (those planted
+/// under the feature `fault-injection`) waits where an interruption does most harm, while a test holds this lock.
+async fn interrupted<T>(db: &Db, work: impl Future<Output = T>, meanwhile: impl Future<Output = ()>) -> T {
+    let mut gate = db.connect().await;
+    run(&mut gate, "SELECT pg_advisory_lock(1870099556, 0)").await;
+    let ended = Cell::new(false);
+    let work = async {
+        let answer = work.await;
+        ended.set(true);
+        answer
+    };
+    let (answer, ()) = tokio::join!(work, async {
+        while !ended.get() && !db.value::<bool>(WAITS).await {}
+        meanwhile.await;
+        run(&mut gate, "SELECT pg_advisory_unlock(1870099556, 0)").await;
+    });
+    answer
+}
+
+#[tokio::test]
+async fn a_read_sees_one_moment() {
+    let db = Db::new().await;
+    let (mut reader, mut writer) = (db.connect().await, db.connect().await);
+    let mut open = writer.begin().await.unwrap();
+    append(&db, &mut open, &["1"]).await;
+    append(&db, &mut reader, &["2"]).await;
+    append(&db, &mut open, &["1"]).await;
+    let gap = Read { gaps: &[(1, 2)], above: 2, ..ALL };
+    let commit = async { open.commit().await.unwrap() };
+    let seen = ids(&interrupted(&db, read(&db, &mut reader, gap.clone()), commit).await);
+    assert!(
+        seen.is_empty() || seen == [1, 3],
+        "a later event of a lane came without the earlier one: {seen:?}"
+    );
+    assert_eq!(ids(&read(&db, &mut reader, gap).await), [1, 3]);
+}
+
+#[tokio::test]
+async fn what_an_unlisted_writer_wrote_is_seen_by_the_next_read() {
+    let db = Db::new().await;
+    let (mut reader, mut writer) = (db.connect().await, db.connect().await);
+    let mut open = writer.begin().await.unwrap();
+    append(&db, &mut open, &["1"]).await;
+    append(&db, &mut reader, &["2"]).await;
+    let gap = Read { gaps: &[(1, 2)], above: 2, ..ALL };
+    let listing = async { Postgres::holders(&mut reader, &db.tables).await.unwrap().transactions };
+    let listed = interrupted(&db, listing, async { open.commit().await.unwrap() }).await;
+    let seen = ids(&read(&db, &mut reader, gap.clone()).await);
+    assert!(
+        !listed.is_empty() || seen == [1],
+        "the writer is gone and its event is not there: it would be given up"
+    );
+    assert!(Postgres::holders(&mut reader, &db.tables).await.unwrap().transactions.is_empty());
+    assert_eq!(ids(&read(&db, &mut reader, gap).await), [1]);
 }
 
 #[tokio::test]

@@ -212,3 +212,19 @@ fn the_schema_and_derive_crates_have_no_database_and_no_network() {
         }
     }
 }
+
+#[test]
+fn every_crash_point_and_planted_fault_is_there_and_has_its_test() {
+    use outbox_sdk::injection::{CRASH_POINTS, FAULTS};
+
+    const LISTS: &str = "outbox-sdk/src/injection.rs";
+    let code: String =
+        sources().into_iter().filter(|(path, _)| path != LISTS).map(|(_, code)| code).collect();
+    for name in CRASH_POINTS.iter().chain(FAULTS) {
+        assert!(code.contains(&format!("\"{name}\"")), "nothing asks for {name}");
+    }
+    let script = read("scripts/planted");
+    let table = script.split("<<'TABLE'\n").nth(1).unwrap().split("TABLE\n").next().unwrap();
+    let tested: BTreeSet<_> = table.lines().map(|line| line.split('|').next().unwrap().trim()).collect();
+    assert_eq!(tested, FAULTS.iter().copied().collect(), "scripts/planted");
+}

@@ -8,6 +8,7 @@ use super::statements::Statements;
 use super::time::{PgTimestamp, micros};
 use crate::backend::WriteOrder;
 use crate::envelope::{NewEnvelope, Published};
+use crate::injection::planted;
 
 /// Writes one event.
 pub(super) async fn one(
@@ -17,7 +18,9 @@ pub(super) async fn one(
     order: WriteOrder,
 ) -> Result<Published, Error> {
     let statement = match order {
-        WriteOrder::Aggregate if event.aggregate_id.is_some() => &statements.append,
+        WriteOrder::Aggregate if event.aggregate_id.is_some() && !planted("no-aggregate-lock") => {
+            &statements.append
+        }
         WriteOrder::Aggregate | WriteOrder::Unordered => &statements.append_unordered,
     };
     let row = statement

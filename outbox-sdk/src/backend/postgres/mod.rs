@@ -10,6 +10,8 @@ mod fault;
 mod inbox;
 mod maintain;
 mod operate;
+#[cfg(feature = "fault-injection")]
+mod planted;
 mod read;
 mod settle;
 mod statements;

@@ -8,10 +8,17 @@ use super::statements::Statements;
 use super::time::PgTimestamp;
 use crate::backend::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 use crate::envelope::Envelope;
+#[cfg(feature = "fault-injection")]
+use crate::injection::planted;
 use crate::lane::Lane;
 
 /// Lists the transactions that may still commit an id which is not visible.
 pub(super) async fn holders(conn: &mut PgConnection, statements: &Statements) -> Result<Holders, Error> {
+    #[cfg(feature = "fault-injection")]
+    if planted("one-snapshot") {
+        super::planted::begin_snapshot(conn).await?;
+        super::planted::pause(conn).await?;
+    }
     let row = statements.holders.query().fetch_one(conn).await?;
     Ok(Holders {
         transactions: row.try_get("transactions")?,
@@ -20,8 +27,28 @@ pub(super) async fn holders(conn: &mut PgConnection, statements: &Statements) ->
     })
 }
 
-/// Reads the open gaps and what is above the high-water mark.
+#[cfg(not(feature = "fault-injection"))]
+pub(super) use one_batch as batch;
+
+/// As [`one_batch`], unless a test asks for a wrong read.
+#[cfg(feature = "fault-injection")]
 pub(super) async fn batch(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    read: &Read<'_>,
+) -> Result<Batch, Error> {
+    if planted("two-statement-read") {
+        return super::planted::two_reads(conn, statements, read).await;
+    }
+    let batch = one_batch(conn, statements, read).await?;
+    if planted("one-snapshot") {
+        super::planted::end_snapshot(conn).await?;
+    }
+    Ok(batch)
+}
+
+/// Reads the open gaps and what is above the high-water mark.
+pub(super) async fn one_batch(
     conn: &mut PgConnection,
     statements: &Statements,
     read: &Read<'_>,

@@ -14,6 +14,7 @@ use crate::backend::{
     Checks, Claim, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement,
     Stall, StallRow,
 };
+use crate::injection::{crash_point, planted};
 
 /// Takes the lease of a free slot, or tells why not.
 pub(super) async fn claim(
@@ -22,6 +23,10 @@ pub(super) async fn claim(
     claim: &ClaimRequest<'_>,
 ) -> Result<Claim, Error> {
     let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let early = match planted("claim-with-stalls") {
+        true => Some(statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?),
+        false => None,
+    };
     let row = statements
         .claim
         .query()
@@ -40,7 +45,10 @@ pub(super) async fn claim(
         tx.rollback().await?;
         return row.map_or(Ok(Claim::Unregistered), |row| why_refused(&row));
     };
-    let stalls = statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?;
+    let stalls = match early {
+        Some(stalls) => stalls,
+        None => statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?,
+    };
     let checks = statements.checks.query().fetch_one(&mut *tx).await?;
     let claimed = Claimed {
         fence: fence(&row)?,
@@ -74,9 +82,14 @@ pub(super) async fn settle(
     }
     let mut tx = conn.begin_with(READ_COMMITTED).await?;
     let settled = fenced_update(&mut tx, statements, settlement).await?;
-    if let Settled::Refused { .. } = settled {
+    if matches!(settled, Settled::Refused { .. }) && !planted("stall-unfenced") {
         tx.rollback().await?;
         return Ok(settled);
+    }
+    if planted("stall-apart") {
+        tx.commit().await?;
+        crash_point("in_settle");
+        tx = conn.begin_with(READ_COMMITTED).await?;
     }
     let consumer = settlement.consumer;
     if !settlement.resumed.is_empty() {
@@ -88,6 +101,7 @@ pub(super) async fn settle(
     if !settlement.dead.is_empty() {
         bind_dead(&statements.dead_letter_upsert, consumer, settlement.dead).execute(&mut *tx).await?;
     }
+    crash_point("in_settle");
     tx.commit().await?;
     Ok(settled)
 }

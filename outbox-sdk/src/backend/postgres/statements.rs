@@ -6,12 +6,21 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres};
 
+#[cfg(feature = "fault-injection")]
+use super::planted::text;
+
 /// The advisory locks' first key: which outbox lock it is. The second is the aggregate's bucket, or the schema.
 const LANE_LOCK: &str = "1870099554";
 const ADMIN_LOCK: &str = "1870099555";
 
 /// The longest name of a channel, as of anything in PostgreSQL.
 const MAX_NAME: usize = 63;
+
+/// The text of a statement; tests can ask for a wrong one.
+#[cfg(not(feature = "fault-injection"))]
+const fn text(_: &str, right: &'static str) -> &'static str {
+    right
+}
 
 /// Declares one field per `.sql` file of this folder, so that a statement's name is written once.
 macro_rules! statements {
@@ -28,14 +37,23 @@ macro_rules! statements {
             /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters.
             pub(crate) fn render(schema: &str) -> Self {
                 let renderer = Renderer::new(schema);
+                let settle = text("settle", include_str!("settle.sql"));
                 Self {
                     channel: channel(schema),
                     schema: schema.to_owned(),
-                    settle_moved: renderer.statement(&include_str!("settle.sql").replace("{place}", "")),
-                    $($name: renderer.statement(include_str!(concat!(stringify!($name), ".sql"))),)+
+                    settle_moved: renderer.statement(&settle.replace("{place}", "")),
+                    $($name: renderer.statement(&text(
+                        stringify!($name),
+                        include_str!(concat!(stringify!($name), ".sql")),
+                    )),)+
                 }
             }
         }
+
+        /// The name and the text of each.
+        #[cfg(all(test, feature = "fault-injection"))]
+        pub(super) const TEXTS: &[(&str, &str)] =
+            &[$((stringify!($name), include_str!(concat!(stringify!($name), ".sql"))),)+];
     };
 }
 

@@ -29,6 +29,7 @@ use crate::backend::{
     LanePage, LaneRead, Notices, Read, Refusal, Settled, Settlement, StallRow, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
+use crate::injection::crash_point;
 use crate::lane::Lane;
 use crate::tables::Tables;
 
@@ -328,6 +329,7 @@ impl Backend for Sqlite {
             let dead = json(settlement.dead.iter().map(DeadLetterParam::new))?;
             query(DEAD_LETTER_UPSERT).bind(consumer).bind(dead).execute(&mut *tx).await?;
         }
+        crash_point("in_settle");
         tx.commit().await?;
         Ok(settled)
     }

@@ -23,6 +23,7 @@ super::on_every_database! {
     epochs_never_come_back
     settling_stores_the_whole_set
     a_zombie_changes_nothing
+    a_write_that_fails_in_the_middle_leaves_nothing
     a_write_without_its_anchor_is_refused
     stalls_are_replaced_and_deleted
     the_longest_lane_can_wait
@@ -272,6 +273,28 @@ async fn a_zombie_changes_nothing<T: TestDb>() {
     outbox.execute(&format!("DELETE FROM {}", T::table("consumer"))).await;
     let gone = outbox.settle(&renewal(&fence, &settled, &void)).await;
     assert_eq!(gone, Settled::Refused { now: None });
+}
+
+async fn a_write_that_fails_in_the_middle_leaves_nothing<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let claimed = outbox.claimed().await;
+    outbox.execute(&format!("DROP TABLE {}", T::table("dead_letter"))).await;
+    let (settled, void) = (Progress::from_iter([1, 2]), Progress::new());
+    let parked = [stall("[1]", 1)];
+    let dead = [NewDeadLetter {
+        event_id: 2,
+        reason: DeadReason::Rejected,
+        attempts: 1,
+        max_attempts: 10,
+        last_error: "no".to_owned(),
+    }];
+    let write = Settlement { stalls: &parked, dead: &dead, ..renewal(&claimed.fence, &settled, &void) };
+    let mut conn = outbox.conn().await;
+    T::Db::settle(&mut conn, &outbox.tables, &write).await.unwrap_err();
+    drop(conn);
+    assert_eq!(outbox.rows("stall").await, 0);
+    // Nor is the row settled: its rev is still the one that was claimed.
+    outbox.settle_done(&renewal(&claimed.fence, &void, &void)).await;
 }
 
 async fn a_write_without_its_anchor_is_refused<T: TestDb>() {
