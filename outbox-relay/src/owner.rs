@@ -58,9 +58,16 @@ enum Unsafe {
     SequenceCached { sequence: String },
     #[error(
         "the id sequence stands at {last_id}, below the settled id {settled}: the table was restored or its sequence \
-         reset; move the sequence above every settled id"
+         reset; move the sequence above every settled id, or have the consumer begin again with `outbox consumer reset NAME \
+         --to-id 1`"
     )]
     SequenceBehind { last_id: i64, settled: i64 },
+    #[error(
+        "the ids were started again (TRUNCATE .. RESTART IDENTITY, or a restore): another event has the id of one that was \
+         read, and new events hide behind settled ids; restore the table, or have the consumer begin again with `outbox \
+         consumer reset NAME --to-id 1`"
+    )]
+    IdsRestarted,
     #[error(
         "row security hides events from the relay's role; give it a permissive policy `USING (true)` on the event \
          table, or BYPASSRLS"
@@ -292,7 +299,7 @@ impl<DB: Backend> Owner<DB> {
 
 /// What must hold before anything is read.
 fn check(claimed: &Claimed, tables: &Tables) -> Result<(), Unsafe> {
-    let Checks { sequence_uncached, last_id, sees_all_rows, primary } = claimed.checks;
+    let Checks { sequence_uncached, last_id, sees_all_rows, primary, anchored } = claimed.checks;
     let settled = claimed.settled.upper() - 1;
     if !primary {
         return Err(Unsafe::Standby);
@@ -303,6 +310,9 @@ fn check(claimed: &Claimed, tables: &Tables) -> Result<(), Unsafe> {
     }
     if last_id < settled {
         return Err(Unsafe::SequenceBehind { last_id, settled });
+    }
+    if !anchored {
+        return Err(Unsafe::IdsRestarted);
     }
     if !sees_all_rows {
         return Err(Unsafe::RowSecurity);

@@ -402,7 +402,7 @@ impl<DB: Migratable> Relay<DB> {
             let pause = backoff.failed((self.settings.random)());
             match error {
                 (error, Some(advice)) => {
-                    tracing::error!(error, retry_in = ?pause, "cannot start, for {advice}")
+                    tracing::error!(error, retry_in = ?pause, "cannot start, for {advice}");
                 }
                 (error, None) => {
                     tracing::warn!(error, retry_in = ?pause, "cannot start: the database is away");

@@ -90,6 +90,10 @@ CREATE TABLE {schema}.consumer (
     slots integer NOT NULL DEFAULT 1,
     settled int8multirange NOT NULL DEFAULT '{}',
     void int8multirange NOT NULL DEFAULT '{}',
+    -- The last event that its owner had read when it last wrote: another event with that id means that the ids were
+    -- started again.
+    anchor_id bigint,
+    anchor_event_id uuid,
     rev bigint NOT NULL DEFAULT 0,
     epoch bigint NOT NULL,
     owner text,

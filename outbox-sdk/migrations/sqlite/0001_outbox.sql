@@ -66,13 +66,17 @@ END;
 CREATE INDEX outbox_event_aggregate_idx ON outbox_event (aggregate_type, aggregate_id, id);
 CREATE INDEX outbox_event_correlation_idx ON outbox_event (correlation_id) WHERE correlation_id IS NOT NULL;
 
--- One row is a consumer slot's whole progress. `epoch` comes from outbox_epoch and is never used again.
+-- One row is a consumer slot's whole progress. `epoch` comes from outbox_epoch and is never used again. `anchor_id` and
+-- `anchor_event_id`: the last event that its owner had read when it last wrote; another event with that id means that the
+-- ids were started again.
 CREATE TABLE outbox_consumer (
     name           TEXT    NOT NULL CHECK (name <> ''),
     slot           INTEGER NOT NULL DEFAULT 0 CHECK (slot >= 0),
     slots          INTEGER NOT NULL DEFAULT 1 CHECK (slots >= 1),
     settled        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(settled)),
     void           TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(void)),
+    anchor_id      INTEGER,
+    anchor_event_id  TEXT,
     rev            INTEGER NOT NULL DEFAULT 0,
     epoch          INTEGER NOT NULL,
     owner          TEXT,

@@ -98,6 +98,9 @@ pub struct Checks {
     pub sees_all_rows: bool,
     /// This server accepts writes.
     pub primary: bool,
+    /// The event at the id where an owner before was is the one that was read there, or none; another one has its id a
+    /// second time.
+    pub anchored: bool,
 }
 
 /// A lane that waits, as stored.

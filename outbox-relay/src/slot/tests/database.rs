@@ -302,6 +302,7 @@ impl Database {
                 last_id: self.last_id,
                 sees_all_rows: true,
                 primary: true,
+                anchored: true,
             },
         }
     }

@@ -2,6 +2,8 @@ UPDATE {schema}.consumer
 SET settled = settled - int8multirange(int8range($2, NULL)),
     void = void - int8multirange(int8range($2, NULL)),
     epoch = nextval({epoch}::regclass),
+    anchor_id = NULL,
+    anchor_event_id = NULL,
     rev = 0,
     owner = NULL,
     lease_until = NULL,

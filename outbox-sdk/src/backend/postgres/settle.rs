@@ -49,7 +49,7 @@ pub(super) async fn claim(
         Some(stalls) => stalls,
         None => statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?,
     };
-    let checks = statements.checks.query().fetch_one(&mut *tx).await?;
+    let checks = statements.checks.query().bind(claim.consumer).bind(claim.slot).fetch_one(&mut *tx).await?;
     let claimed = Claimed {
         fence: fence(&row)?,
         settled: progress(&row, "settled")?,
@@ -64,6 +64,7 @@ pub(super) async fn claim(
             last_id: checks.try_get("last_id")?,
             sees_all_rows: checks.try_get("sees_all_rows")?,
             primary: checks.try_get("on_primary")?,
+            anchored: checks.try_get("anchored")?,
         },
     };
     tx.commit().await?;

@@ -8,6 +8,8 @@
 UPDATE {schema}.consumer
 SET settled = $7::int8multirange,
     void = $8::int8multirange,
+    anchor_id = coalesce($5::bigint, anchor_id),
+    anchor_event_id = coalesce($6::uuid, anchor_event_id),
     rev = rev + 1,
     lease_until = CASE WHEN NOT $13 THEN clock_timestamp() + $9::bigint * interval '1 microsecond' END,
     owner = CASE WHEN NOT $13 THEN owner END,

@@ -287,7 +287,7 @@ impl Backend for Sqlite {
             .fetch_one(&mut *tx)
             .await?;
         let stalls = query(STALLS).bind(claim.consumer).fetch_all(&mut *tx).await?;
-        let last_id = query_scalar(CHECKS).fetch_one(&mut *tx).await?;
+        let checks = query(CHECKS).bind(claim.consumer).bind(claim.slot).fetch_one(&mut *tx).await?;
         let claimed = Claimed {
             fence: fence(&row)?,
             settled: progress(&row, "settled")?,
@@ -297,7 +297,13 @@ impl Backend for Sqlite {
             attempts: row.try_get("attempts")?,
             clean,
             stalls: own_stalls(&stalls, claim)?,
-            checks: Checks { sequence_uncached: true, last_id, sees_all_rows: true, primary: true },
+            checks: Checks {
+                sequence_uncached: true,
+                last_id: checks.try_get("last_id")?,
+                sees_all_rows: true,
+                primary: true,
+                anchored: checks.try_get("anchored")?,
+            },
         };
         tx.commit().await?;
         Ok(Claim::Claimed(Box::new(claimed)))

@@ -3,6 +3,8 @@ UPDATE outbox_consumer
 SET settled = ?3,
     void = ?4,
     epoch = ?5,
+    anchor_id = NULL,
+    anchor_event_id = NULL,
     rev = 0,
     owner = NULL,
     lease_until = NULL,

@@ -4,6 +4,8 @@
 UPDATE outbox_consumer
 SET settled = ?5,
     void = ?6,
+    anchor_id = ifnull(?10, anchor_id),
+    anchor_event_id = ifnull(?11, anchor_event_id),
     rev = rev + 1,
     owner = iif(?8, NULL, owner),
     lease_until = iif(?8, NULL, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?7),

@@ -1,10 +1,51 @@
 //! What a relay reads is believed only as long as it can be true.
 
-use outbox_sdk::{JsonEvent, PublishError};
+use outbox_sdk::backend::{Administer as _, Change, Changed, ResetTo};
+use outbox_sdk::{JsonEvent, PublishError, Tables};
 use outbox_tests::{PgTestDb, RecordingSink, RunningRelay, SqliteTestDb, TestDb, eventually, quick_settings};
 use sqlx::raw_sql;
 
+use crate::databases::on_every_database;
 use crate::relay::{World, changed, crm, delivering};
+
+on_every_database! {
+    ids_that_were_started_again_while_nobody_looked_stop_the_consumer
+}
+
+/// The new ids have passed the old ones: only what was read at the last of them tells.
+async fn ids_that_were_started_again_while_nobody_looked_stop_the_consumer<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let sink = RecordingSink::new();
+    world.publish(&["1", "2", "1"]).await;
+    assert_eq!(world.drain(&sink).await, 3);
+    let delete = format!("DELETE FROM {}", T::table("event"));
+    T::execute(&mut world.pool.acquire().await.unwrap(), &delete).await.unwrap();
+    world.publish(&["1"]).await;
+    assert_eq!(world.drain(&sink).await, 1, "retention deletes, too");
+
+    let restart = if T::CONCURRENT_WRITERS {
+        "TRUNCATE outbox.event RESTART IDENTITY"
+    } else {
+        "DELETE FROM outbox_event; DELETE FROM sqlite_sequence WHERE name = 'outbox_event'"
+    };
+    T::execute(&mut world.pool.acquire().await.unwrap(), restart).await.unwrap();
+    world.publish(&["1", "2", "3", "4", "5", "6"]).await;
+    match world.builder().consumer(crm(), sink.clone()).build().unwrap().run_once().await {
+        Err(outbox_relay::RelayError::Unsafe { consumer, problem }) => {
+            assert_eq!(consumer, "crm");
+            assert!(problem.contains("outbox consumer reset"), "{problem}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(sink.calls().len(), 4, "nothing is sent, though 5 and 6 look new");
+
+    let mut conn = world.pool.acquire().await.unwrap();
+    let again = Change::Reset(ResetTo::Id(1));
+    let done = T::Db::change(&mut *conn, &Tables::default(), "crm", &again, true).await.unwrap();
+    assert_eq!(done, Changed::Done { forced: true });
+    drop(conn);
+    assert_eq!(world.drain(&sink).await, 6);
+}
 
 async fn running(world: &World<PgTestDb>, sink: &std::sync::Arc<RecordingSink>) -> RunningRelay {
     let relay = world.builder_with(delivering(quick_settings())).consumer(crm(), sink.clone());
