@@ -398,7 +398,7 @@ async fn a_reset_to_a_time_begins_with_the_first_event_of_it<T: TestDb>() {
         let events = outbox.read(&super::everything()).await.events;
         events.iter().find(|row| row.envelope.id == id).unwrap().envelope.created_at
     };
-    let mut second = first.clone();
+    let mut second = first;
     eventually("an event is younger than the first", async || {
         second = outbox.append(&event("1")).await;
         created(second.id).await > created(first.id).await
