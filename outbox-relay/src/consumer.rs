@@ -15,6 +15,9 @@ use crate::retry::RetryPolicy;
 /// How many events of one consumer are on the way at once, unless the consumer says otherwise.
 pub const DEFAULT_MAX_IN_FLIGHT: usize = 32;
 
+/// The most slots that a consumer can be spread over.
+pub const MAX_SLOTS: u16 = 64;
+
 /// How long a sink may take for one event, unless the consumer says otherwise.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(25);
 
@@ -48,6 +51,9 @@ pub enum SpecError {
     /// A consumer that may have nothing on the way makes no progress.
     #[error("max_in_flight is 0, so nothing would be delivered: use 1 or more")]
     NoRoom,
+    /// A consumer runs in 1 to 64 slots.
+    #[error("{0} slots: spread a consumer over 1 to {MAX_SLOTS}")]
+    Slots(u16),
     /// A sink without time fails always.
     #[error("the time limit is zero, so every delivery would fail: use some seconds")]
     NoTime,
@@ -194,7 +200,11 @@ pub struct ConsumerSpec {
     pub retry: RetryPolicy,
     /// Other policies for some event types; see [`ConsumerSpec::retry_for`].
     pub retry_for: BTreeMap<EventPattern, RetryPolicy>,
-    /// How many events are on the way at once, over all lanes; at least 1.
+    /// Over how many slots its lanes are spread; each is run by one relay at a time. 1 to [`MAX_SLOTS`].
+    pub slots: u16,
+    /// Whether retention keeps whatever this consumer has not settled, also when somebody would remove it.
+    pub required_for_retention: bool,
+    /// How many events of one slot are on the way at once, over all its lanes; at least 1.
     pub max_in_flight: usize,
     /// How long the sink may take for one event; must stay below the relay's lease.
     pub timeout: Duration,
@@ -223,6 +233,8 @@ impl ConsumerSpec {
             start: None,
             retry: RetryPolicy::default(),
             retry_for: BTreeMap::new(),
+            slots: 1,
+            required_for_retention: false,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
             timeout: DEFAULT_TIMEOUT,
         }
@@ -315,7 +327,28 @@ impl ConsumerSpec {
         Ok(self)
     }
 
-    /// Sets how many events may be on the way at once.
+    /// Spreads the consumer's lanes over this many slots, so that several relays share it. Every aggregate stays in one
+    /// slot, and in order. The number may change from start to start: progress is kept.
+    ///
+    /// # Errors
+    /// [`SpecError::Slots`] unless it is 1 to [`MAX_SLOTS`].
+    pub fn slots(mut self, slots: u16) -> Result<Self, SpecError> {
+        if !(1..=MAX_SLOTS).contains(&slots) {
+            return Err(SpecError::Slots(slots));
+        }
+        self.slots = slots;
+        Ok(self)
+    }
+
+    /// Sets whether retention keeps whatever this consumer has not settled, also when somebody would remove it: for one
+    /// that copies every event for an audit, say.
+    #[must_use]
+    pub fn required_for_retention(mut self, required: bool) -> Self {
+        self.required_for_retention = required;
+        self
+    }
+
+    /// Sets how many events of one slot may be on the way at once.
     ///
     /// # Errors
     /// [`SpecError::NoRoom`] for 0.
@@ -374,7 +407,8 @@ impl ConsumerSpec {
     }
 
     /// What is stored with the consumer's row, so that operators and the recorder know what it receives, and relays
-    /// agree on it, without its configuration: `filter`, `pins`, `ordering`, `on_dead` and `on_dead_for`.
+    /// agree on it, without its configuration: `filter`, `pins`, `ordering`, `slots`, `on_dead` and
+    /// `on_dead_for`.
     #[must_use]
     pub fn stored(&self) -> serde_json::Value {
         let filter: Vec<_> = self.events.patterns().iter().map(EventPattern::as_str).collect();
@@ -384,6 +418,7 @@ impl ConsumerSpec {
             "filter": filter,
             "pins": self.pins,
             "ordering": self.ordering.as_str(),
+            "slots": self.slots,
             "on_dead": self.on_dead.as_str(),
             "on_dead_for": on_dead_for,
         })
@@ -477,6 +512,8 @@ mod tests {
         let no_major = SpecError::Major { event_type: "order.placed".to_owned(), major: 0 };
         assert_eq!(spec().pin("order.placed", 0).err(), Some(no_major));
         assert_eq!(spec().max_in_flight(0).err(), Some(SpecError::NoRoom));
+        assert_eq!([0, 65].map(|n| spec().slots(n).err()), [0, 65].map(|n| Some(SpecError::Slots(n))));
+        assert_eq!([1, 64].map(|n| spec().slots(n).unwrap().slots), [1, 64]);
         assert_eq!(spec().timeout(Duration::ZERO).err(), Some(SpecError::NoTime));
         assert_eq!(
             spec().override_retry("x", RetryPolicy::default()).err(),
@@ -491,7 +528,7 @@ mod tests {
     #[test]
     fn the_stored_form() {
         let spec = ConsumerSpec::new("crm").unwrap().events(["entity.customer.*", "order.placed"]).unwrap();
-        let spec = spec.pin("order.placed", 3).unwrap().ordering(Ordering::None);
+        let spec = spec.pin("order.placed", 3).unwrap().ordering(Ordering::None).slots(5).unwrap();
         let spec = spec.override_on_dead("order.*", OnDead::Block).unwrap();
         assert_eq!(
             spec.stored(),
@@ -499,6 +536,7 @@ mod tests {
                 "filter": ["entity.customer.*", "order.placed"],
                 "pins": { "order.placed": 3 },
                 "ordering": "none",
+                "slots": 5,
                 "on_dead": "continue",
                 "on_dead_for": { "order.*": "block" },
             })
@@ -506,7 +544,7 @@ mod tests {
         assert_eq!(
             ConsumerSpec::new("crm").unwrap().stored(),
             serde_json::json!({
-                "filter": ["*"], "pins": {}, "ordering": "lane", "on_dead": "continue", "on_dead_for": {},
+                "filter": ["*"], "pins": {}, "ordering": "lane", "slots": 1, "on_dead": "continue", "on_dead_for": {},
             })
         );
     }

@@ -15,17 +15,18 @@ use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Claimed, Fence, Pause, Settled, Settlement, StoredEvent};
 use outbox_sdk::injection::crash_point;
-use outbox_sdk::{Backend, Lane, Tables};
+use outbox_sdk::{Backend, Lane, Tables, slot_of};
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
 use crate::breaker::{Answered, Breaker, Cause};
+use crate::company::Company;
 use crate::consumer::{Ordering, Want};
 use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
-use crate::shared_read::{Seat, SharedRead};
+use crate::shared_read::Seat;
 use crate::slot::{Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
 use crate::wakes::Wakes;
@@ -72,6 +73,7 @@ struct Answer {
 /// Runs one claimed slot.
 pub(crate) struct Engine<DB: Backend> {
     consumer: Arc<Consumer>,
+    company: Arc<Company<DB>>,
     settings: Arc<Settings>,
     tables: Tables,
     schemas: Schemas,
@@ -96,7 +98,6 @@ pub(crate) struct Engine<DB: Backend> {
     settle_interval: Duration,
     /// Reads for this slot while it has no seat at the shared read.
     reader: Reader,
-    shared: Option<SharedRead>,
     seat: Option<Seat>,
     /// The last read of its own has reached the head.
     near_head: bool,
@@ -113,21 +114,18 @@ impl<DB: Backend> Engine<DB> {
     ///
     /// # Errors
     /// The key of a stall row that cannot be read.
-    #[expect(clippy::too_many_arguments, reason = "collaborators, each used as it is")]
     pub(crate) fn new(
         consumer: Arc<Consumer>,
-        settings: Arc<Settings>,
-        tables: Tables,
-        schemas: Schemas,
+        company: Arc<Company<DB>>,
         session: Session<DB>,
-        shared: Option<SharedRead>,
         slot_number: i32,
         claimed: &Claimed,
         claimed_at: Instant,
     ) -> Result<Self, String> {
         let now = Instant::now();
+        let settings = Arc::clone(&company.settings);
         Ok(Self {
-            telemetry: Telemetry::of(consumer.spec.name.as_str()),
+            telemetry: Telemetry::of(consumer.spec.name.as_str(), slot_number),
             slot: Slot::claimed(claimed, now)?,
             fence: claimed.fence.clone(),
             lease: Lease::until(claimed_at + settings.lease),
@@ -140,8 +138,7 @@ impl<DB: Backend> Engine<DB> {
             outcome_unknown: None,
             settled_at: now,
             settle_interval: SETTLE_INTERVAL,
-            reader: Reader::new(&settings, &tables, now),
-            shared,
+            reader: Reader::new(&settings, &company.tables, Arc::clone(&company.free_slots), now),
             seat: None,
             near_head: false,
             complained: None,
@@ -149,8 +146,9 @@ impl<DB: Backend> Engine<DB> {
             processed: 0,
             consumer,
             settings,
-            tables,
-            schemas,
+            tables: company.tables.clone(),
+            schemas: company.schemas.clone(),
+            company,
             session,
             slot_number,
         })
@@ -202,8 +200,8 @@ impl<DB: Backend> Engine<DB> {
 
     /// Takes in a page, whoever has read it.
     fn take_in(&mut self, page: Page) -> Result<(), Stop> {
-        let consumer = &self.consumer;
-        let accepted = self.slot.take_in(page, |event| lane_of(consumer, event))?;
+        let (consumer, slot) = (&self.consumer, self.slot_number);
+        let accepted = self.slot.take_in(page, |event| lane_of(consumer, slot, event))?;
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);
         if accepted.late > 0 {
             tracing::warn!(
@@ -452,10 +450,13 @@ fn held_until(held: bool, paused_for: Option<Duration>, now: Instant) -> Option<
     paused_for.filter(|_| held).map(|left| now + left)
 }
 
-/// The lane of an event for this consumer; `None` when the consumer does not want it.
-fn lane_of(consumer: &Consumer, event: &StoredEvent) -> Option<Lane> {
+/// The lane of an event for this slot of the consumer; `None` when the consumer does not want it, or another slot has it.
+fn lane_of(consumer: &Consumer, slot: i32, event: &StoredEvent) -> Option<Lane> {
     let envelope = &event.envelope;
     let spec = &consumer.spec;
+    if spec.slots > 1 && slot_of(&envelope.lane(), spec.slots) != slot {
+        return None;
+    }
     if spec.wants(&envelope.event_type, envelope.schema_version) == Want::Skip {
         return None;
     }

@@ -7,14 +7,17 @@
 
 mod appetite;
 mod attempt;
+mod balance;
 mod breaker;
 mod chain;
+mod company;
 #[cfg(feature = "cli")]
 pub mod config;
 pub mod consumer;
 mod engine;
 pub mod operate;
 mod owner;
+mod ownership;
 mod pace;
 mod reader;
 mod refused;

@@ -6,46 +6,53 @@ use std::time::{Duration, Instant};
 use outbox_sdk::backend::{Checks, Claim, ClaimRequest, Claimed};
 use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Tables};
-use sqlx::Pool;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::Consumer;
+use crate::balance::SlotKey;
 use crate::chain::chain;
+use crate::company::Company;
 use crate::engine::{Engine, Stop};
 use crate::refused::advice;
-use crate::relay::{RelayError, Settings};
 use crate::retry::Backoff;
-use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
-use crate::shared_read::SharedRead;
 use crate::slot::Distrust;
 use crate::telemetry::Telemetry;
 
-/// Keeps claiming one slot of one consumer, and runs it while the lease holds.
+/// Claims one slot of one consumer, and runs it until it is given back or lost.
 pub(crate) struct Owner<DB: Backend> {
     pub(crate) consumer: Arc<Consumer>,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) pool: Pool<DB>,
-    pub(crate) tables: Tables,
-    pub(crate) schemas: Schemas,
-    /// The read that consumers near the head share; `None` = each reads for itself.
-    pub(crate) shared: Option<SharedRead>,
-    pub(crate) slot_number: i32,
-    pub(crate) poke: Arc<Notify>,
-    pub(crate) shutdown: CancellationToken,
-    /// Give the slot back as soon as nothing is left to do.
-    pub(crate) once: bool,
+    pub(crate) company: Arc<Company<DB>>,
+    pub(crate) slot: i32,
+    pub(crate) committed: watch::Receiver<()>,
+    /// Drain and give the slot back.
+    pub(crate) stop: CancellationToken,
 }
 
-/// How a slot was given up.
-enum End {
-    /// Drained and given back, because of a shutdown, or because nothing is left to do.
+/// An owner that has ended.
+pub(crate) struct Ended {
+    pub(crate) slot: SlotKey,
+    /// How many events were delivered or became dead.
+    pub(crate) processed: u64,
+    pub(crate) end: End,
+}
+
+/// How an owner ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Drained and given back: it was told to, or nothing is left to do.
     Released,
     /// Drained and given back to somebody who asked for it.
     Handed,
-    /// Somebody else has it, or what was in memory could not be trusted.
+    /// Somebody else has the slot, or what was in memory could not be trusted.
     Lost,
+    /// The slot could not be claimed now.
+    Refused,
+    /// The database failed while claiming; to be tried again after this pause.
+    Failed(Duration),
+    /// The slot was claimed and cannot be run safely.
+    Unsafe(String),
 }
 
 /// Why a claimed slot is not run.
@@ -82,82 +89,47 @@ enum Unsafe {
 }
 
 impl<DB: Backend> Owner<DB> {
-    /// Runs until shutdown (or until idle, with `once`); returns how many events were delivered or became dead.
-    ///
-    /// # Errors
-    /// With `once`, when the consumer cannot be run safely; else it is said in the log and tried again.
-    pub(crate) async fn run(self) -> Result<u64, RelayError> {
-        let name = self.consumer.spec.name.as_str();
-        let mut backoff = self.backoff();
-        let mut session = self.session();
-        let mut processed = 0;
-        let mut told = false;
-        while !self.shutdown.is_cancelled() {
-            let claimed_at = Instant::now();
-            let pause = match self.claim(&mut session).await {
-                Ok(Claim::Claimed(claimed)) => {
-                    crash_point("claimed");
-                    backoff.succeeded();
-                    told = false;
-                    // The engine goes on with the connection of the claim; the next claim makes one.
-                    let session = std::mem::replace(&mut session, self.session());
-                    match self.engine(&claimed, claimed_at, session) {
-                        Ok(mut engine) => {
-                            tracing::info!(consumer = name, epoch = claimed.fence.epoch, "claimed");
-                            if let Some(left) = claimed.paused_for {
-                                tracing::info!(
-                                    consumer = name,
-                                    ?left,
-                                    "paused: its destination was unavailable"
-                                );
-                            }
-                            let end = self.own(&mut engine).await;
-                            processed += engine.processed;
-                            match end {
-                                End::Released => return Ok(processed),
-                                // Leave the slot to who asked for it.
-                                End::Handed => self.settings.lease / 3,
-                                End::Lost => Duration::ZERO,
-                            }
-                        }
-                        Err(problem) if self.once => {
-                            return Err(RelayError::Unsafe {
-                                consumer: name.to_owned(),
-                                problem: problem.to_string(),
-                            });
-                        }
-                        Err(problem) => {
-                            tracing::error!(consumer = name, "not running the consumer: {problem}");
-                            // The claim is left to run out: another relay would find the same.
-                            self.settings.lease
-                        }
-                    }
-                }
-                Ok(Claim::Taken) => self.settings.poll_max,
-                Ok(other) => {
-                    if !std::mem::replace(&mut told, true) {
-                        let why = match other {
-                            Claim::OtherConfig => {
-                                "a relay that started later has registered another configuration"
-                            }
-                            _ => "it is not registered any more",
-                        };
-                        tracing::warn!(
-                            consumer = name,
-                            "not claiming the consumer: {why}; restart this relay"
-                        );
-                    }
-                    self.settings.poll_max
-                }
-                Err(error) => {
-                    let pause = backoff.failed((self.settings.random)());
-                    self.complain(&Stop::Session(error), pause);
-                    pause
-                }
-            };
-            self.sleep(pause).await;
+    /// Claims the slot and runs it while the lease holds.
+    pub(crate) async fn run(mut self) -> Ended {
+        let slot = (self.consumer.spec.name.to_string(), self.slot);
+        let (processed, end) = self.claim_and_own().await;
+        Ended { slot, processed, end }
+    }
+
+    async fn claim_and_own(&mut self) -> (u64, End) {
+        let (consumer, slot) = (Arc::clone(&self.consumer), self.slot);
+        let name = consumer.spec.name.as_str();
+        let mut session = self.company.session();
+        let claimed_at = Instant::now();
+        let claimed = match self.claim(&mut session).await {
+            Ok(Claim::Claimed(claimed)) => {
+                crash_point("claimed");
+                claimed
+            }
+            Ok(refused) => {
+                tracing::debug!(consumer = name, slot, ?refused, "not claimed");
+                return (0, End::Refused);
+            }
+            Err(error) => {
+                let pause = self.backoff().failed((self.company.settings.random)());
+                self.complain(&Stop::Session(error), pause);
+                return (0, End::Failed(pause));
+            }
+        };
+        let mut engine = match self.engine(&claimed, claimed_at, session) {
+            Ok(engine) => engine,
+            Err(problem) => {
+                tracing::error!(consumer = name, slot, "not running the consumer: {problem}");
+                return (0, End::Unsafe(problem.to_string()));
+            }
+        };
+        tracing::info!(consumer = name, slot, epoch = claimed.fence.epoch, "claimed");
+        if let Some(left) = claimed.paused_for {
+            let by = if claimed.held { "an operator" } else { "its destination was unavailable" };
+            tracing::info!(consumer = name, slot, ?left, by, "paused");
         }
-        Ok(processed)
+        let end = self.own(&mut engine).await;
+        (engine.processed, end)
     }
 
     /// An engine for a claimed slot, if it can be run safely.
@@ -167,15 +139,12 @@ impl<DB: Backend> Owner<DB> {
         claimed_at: Instant,
         session: Session<DB>,
     ) -> Result<Engine<DB>, Unsafe> {
-        check(claimed, &self.tables)?;
+        check(claimed, &self.company.tables)?;
         Engine::new(
             Arc::clone(&self.consumer),
-            Arc::clone(&self.settings),
-            self.tables.clone(),
-            self.schemas.clone(),
+            Arc::clone(&self.company),
             session,
-            self.shared.clone(),
-            self.slot_number,
+            self.slot,
             claimed,
             claimed_at,
         )
@@ -185,71 +154,74 @@ impl<DB: Backend> Owner<DB> {
     /// How long to leave the database alone after failures. Never much longer than a poll, so that work resumes soon
     /// after it is back.
     fn backoff(&self) -> Backoff {
-        let cap = self.settings.poll_max + Duration::from_secs(1);
+        let cap = self.company.settings.poll_max + Duration::from_secs(1);
         Backoff::new(Duration::from_millis(100), cap.min(Duration::from_secs(5)))
     }
 
-    fn session(&self) -> Session<DB> {
-        Session::new(self.pool.clone(), self.settings.deadline)
-    }
-
     async fn claim(&self, session: &mut Session<DB>) -> Result<Claim, SessionError> {
+        let settings = &self.company.settings;
         let mut conn = session.connect().await?;
         let config = self.consumer.spec.stored().to_string();
         let request = ClaimRequest {
             consumer: self.consumer.spec.name.as_str(),
-            slot: self.slot_number,
-            owner: &self.settings.name,
-            lease: self.settings.lease,
+            slot: self.slot,
+            owner: &settings.name,
+            lease: settings.lease,
             config: &config,
-            slots: 1,
+            slots: self.consumer.spec.slots,
         };
-        let claimed = within(self.settings.deadline, DB::claim(&mut conn, &self.tables, &request)).await?;
+        let claimed = within(settings.deadline, DB::claim(&mut conn, &self.company.tables, &request)).await?;
         session.keep(conn);
         Ok(claimed)
     }
 
     /// Runs the engine until the slot is given back or lost.
-    async fn own(&self, engine: &mut Engine<DB>) -> End {
-        let name = self.consumer.spec.name.as_str();
-        let telemetry = Telemetry::of(name);
+    async fn own(&mut self, engine: &mut Engine<DB>) -> End {
+        let name = self.consumer.spec.name.clone();
+        let (name, slot) = (name.as_str(), self.slot);
+        let telemetry = Telemetry::of(name, slot);
         let mut backoff = self.backoff();
         loop {
-            let drained = self.shutdown.is_cancelled() || (self.once && engine.is_idle());
-            if drained || engine.wanted {
-                return match engine.drain(Instant::now() + self.settings.grace).await {
+            let told = self.stop.is_cancelled() || (self.company.once && engine.is_idle());
+            if told || engine.wanted {
+                return match engine.drain(Instant::now() + self.company.settings.grace).await {
                     Ok(()) => {
-                        tracing::info!(consumer = name, "drained and given back");
-                        if drained { End::Released } else { End::Handed }
+                        tracing::info!(consumer = name, slot, "drained and given back");
+                        if told { End::Released } else { End::Handed }
                     }
                     Err(stop) => {
                         tracing::warn!(
                             consumer = name,
+                            slot,
                             error = chain(&stop),
                             "could not give the slot back; its lease runs out"
                         );
-                        if drained { End::Released } else { End::Lost }
+                        if told { End::Released } else { End::Lost }
                     }
                 };
             }
             match engine.cycle().await {
                 Ok(()) => {
                     if backoff.failures() > 0 {
-                        tracing::info!(consumer = name, "the database is back");
+                        tracing::info!(consumer = name, slot, "the database is back");
                         backoff.succeeded();
                     }
                 }
                 Err(stop @ (Stop::Session(_) | Stop::Distrust(Distrust::Standby))) => {
                     telemetry.database_error();
-                    let pause = backoff.failed((self.settings.random)());
+                    let pause = backoff.failed((self.company.settings.random)());
                     self.complain(&stop, pause);
-                    self.sleep(pause).await;
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.stop.cancelled() => {}
+                    }
                     continue;
                 }
                 Err(stop) => {
                     telemetry.lease_lost();
                     tracing::warn!(
                         consumer = name,
+                        slot,
                         error = chain(&stop),
                         "lost the slot: dropping what is in memory"
                     );
@@ -258,15 +230,15 @@ impl<DB: Backend> Owner<DB> {
             }
             tokio::select! {
                 () = engine.next_event() => {}
-                () = self.poke.notified() => engine.poke(),
-                () = self.shutdown.cancelled() => {}
+                Ok(()) = self.committed.changed() => engine.poke(),
+                () = self.stop.cancelled() => {}
             }
         }
     }
 
     /// Says what keeps the consumer from working: a database that is away comes back, one that refuses needs somebody.
     fn complain(&self, stop: &Stop, pause: Duration) {
-        let consumer = self.consumer.spec.name.as_str();
+        let (consumer, slot) = (self.consumer.spec.name.as_str(), self.slot);
         let error = chain(stop);
         if let Some(advice) = advice::<DB>(stop) {
             tracing::error!(consumer, error, retry_in = ?pause, "nothing is read or settled, for {advice}");
@@ -275,6 +247,7 @@ impl<DB: Backend> Owner<DB> {
         match stop {
             Stop::Session(refused) if !refused.is_away::<DB>() => tracing::error!(
                 consumer,
+                slot,
                 error,
                 retry_in = ?pause,
                 "the database refuses a statement: check the rights of the relay's role and that the tables are those of \
@@ -282,17 +255,11 @@ impl<DB: Backend> Owner<DB> {
             ),
             _ => tracing::warn!(
                 consumer,
+                slot,
                 error,
                 retry_in = ?pause,
                 "the database is away: nothing new is read, nothing is settled"
             ),
-        }
-    }
-
-    async fn sleep(&self, pause: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(pause) => {}
-            () = self.shutdown.cancelled() => {}
         }
     }
 }

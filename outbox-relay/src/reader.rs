@@ -8,6 +8,7 @@ use outbox_sdk::backend::{Batch, Holders, Read};
 use outbox_sdk::{Backend, Tables};
 
 use crate::appetite::Appetite;
+use crate::company::FreeSlots;
 use crate::pace::Pace;
 use crate::relay::Settings;
 use crate::session::{Session, SessionError, within};
@@ -40,6 +41,7 @@ pub(crate) struct Wish {
 pub(crate) struct Reader {
     settings: Arc<Settings>,
     tables: Tables,
+    free_slots: Arc<FreeSlots>,
     /// How much is asked for at once.
     pub(crate) appetite: Appetite,
     /// When to read again.
@@ -49,8 +51,14 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(settings: &Arc<Settings>, tables: &Tables, now: Instant) -> Self {
+    pub(crate) fn new(
+        settings: &Arc<Settings>,
+        tables: &Tables,
+        free_slots: Arc<FreeSlots>,
+        now: Instant,
+    ) -> Self {
         Self {
+            free_slots,
             appetite: Appetite::new(settings.read_rows),
             pace: Pace::new(settings.poll_min, settings.poll_max, now),
             next_notices: now,
@@ -95,6 +103,7 @@ impl Reader {
         let now = Instant::now();
         if read.notices {
             self.next_notices = now + NOTICE_INTERVAL;
+            self.free_slots.noticed(&batch.notices.free_slots);
         }
         if let Some(through) = wish.through {
             cut(&mut batch, through);

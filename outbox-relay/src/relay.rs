@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
 use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
 use sqlx::Pool;
-use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
+use crate::company::{Company, FreeSlots};
 use crate::consumer::{ConsumerSpec, Start};
-use crate::owner::Owner;
+use crate::ownership::Ownership;
 use crate::refused::advice;
 use crate::retry::Backoff;
 use crate::schemas::Schemas;
@@ -170,9 +170,8 @@ pub struct Relay<DB: Backend> {
     tables: Tables,
     settings: Arc<Settings>,
     schemas: Schemas,
-    consumers: Vec<(Arc<Consumer>, Arc<Notify>)>,
-    /// Wakes the shared read.
-    poke: Arc<Notify>,
+    consumers: Vec<Arc<Consumer>>,
+    committed: Arc<watch::Sender<()>>,
 }
 
 /// Puts a [`Relay`] together.
@@ -254,15 +253,15 @@ impl<DB: Backend> RelayBuilder<DB> {
             tables: self.tables,
             settings: Arc::new(settings),
             schemas: self.schemas,
-            consumers: self.consumers.into_iter().map(|c| (Arc::new(c), Arc::default())).collect(),
-            poke: Arc::default(),
+            consumers: self.consumers.into_iter().map(Arc::new).collect(),
+            committed: Arc::new(watch::Sender::new(())),
         })
     }
 }
 
 impl<DB: Migratable> Relay<DB> {
-    /// Begins a relay on this database. Each consumer takes one connection out of the pool and keeps
-    /// it; so do the read that several consumers share, and listening.
+    /// Begins a relay on this database. It takes one connection out of the pool for itself, one for each slot that it runs,
+    /// and one for the read that several of them share, and keeps them; so does listening.
     #[must_use]
     pub fn builder(pool: Pool<DB>) -> RelayBuilder<DB> {
         RelayBuilder {
@@ -277,13 +276,8 @@ impl<DB: Migratable> Relay<DB> {
     /// Wakes this relay after a commit in the same process: give it to `Outbox::with_hint`.
     #[must_use]
     pub fn hint(&self) -> Hint {
-        let pokes = self.pokes();
-        Hint::poke(move || pokes.iter().for_each(|poke| poke.notify_one()))
-    }
-
-    fn pokes(&self) -> Vec<Arc<Notify>> {
-        let owners = self.consumers.iter().map(|(_, poke)| poke);
-        owners.chain([&self.poke]).map(Arc::clone).collect()
+        let committed = Arc::clone(&self.committed);
+        Hint::poke(move || committed.send_replace(()))
     }
 
     /// Runs until `shutdown` resolves; then starts nothing new, waits for what is in flight within the grace period,
@@ -304,8 +298,8 @@ impl<DB: Migratable> Relay<DB> {
         running.await.map(|_| ())
     }
 
-    /// Drains: delivers until nothing is due any more, and gives every slot back. Returns how many events were
-    /// delivered or became dead. A consumer whose slot another relay holds is waited for.
+    /// Drains: claims every slot of its consumers, delivers until nothing is due any more, and gives the slots back.
+    /// Returns how many events were delivered or became dead. A slot that another relay holds is waited for.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -317,35 +311,29 @@ impl<DB: Migratable> Relay<DB> {
 
     async fn start(&self, token: &CancellationToken, once: bool) -> Result<u64, RelayError> {
         self.register(token).await?;
+        let free_slots = Arc::new(FreeSlots::of(&self.consumers));
         let session = Session::new(self.pool.clone(), self.settings.deadline);
-        let (shared, sharing) =
-            SharedRead::new(&self.settings, &self.tables, session, Arc::clone(&self.poke));
-        // A drain ends after the reads that it made itself; a consumer alone has nobody to share with.
-        let shared = (!once && self.consumers.len() > 1).then_some(shared);
-        let mut owners = JoinSet::new();
-        for (consumer, poke) in &self.consumers {
-            let owner = Owner {
-                consumer: Arc::clone(consumer),
-                settings: Arc::clone(&self.settings),
-                pool: self.pool.clone(),
-                tables: self.tables.clone(),
-                schemas: self.schemas.clone(),
-                shared: shared.clone(),
-                slot_number: 0,
-                poke: Arc::clone(poke),
-                shutdown: token.clone(),
-                once,
-            };
-            owners.spawn(owner.run());
-        }
-        let reloading = self.reload(token);
-        let running = async {
-            let mut processed = 0;
-            while let Some(ended) = owners.join_next().await {
-                processed += ended.map_err(RelayError::Panicked)??;
-            }
-            Ok(processed)
+        let (shared, sharing) = SharedRead::new(
+            &self.settings,
+            &self.tables,
+            session,
+            self.committed.subscribe(),
+            Arc::clone(&free_slots),
+        );
+        // A drain ends after the reads that it made itself; a slot alone has nobody to share with.
+        let slots: usize = self.consumers.iter().map(|consumer| usize::from(consumer.spec.slots)).sum();
+        let company = Company {
+            settings: Arc::clone(&self.settings),
+            pool: self.pool.clone(),
+            tables: self.tables.clone(),
+            schemas: self.schemas.clone(),
+            shared: (!once && slots > 1).then_some(shared),
+            committed: self.committed.subscribe(),
+            free_slots,
+            once,
         };
+        let running = Ownership::new(&self.consumers, Arc::new(company), token.clone()).run();
+        let reloading = self.reload(token);
         tokio::select! {
             ended = running => ended,
             () = reloading => Ok(0),
@@ -360,13 +348,12 @@ impl<DB: Migratable> Relay<DB> {
         if !self.settings.listen {
             return std::future::pending().await;
         }
-        let pokes = self.pokes();
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             let began = Instant::now();
             let error = DB::listen(&self.pool, &self.tables, || {
                 telemetry::listening(true);
-                pokes.iter().for_each(|poke| poke.notify_one());
+                self.committed.send_replace(());
             })
             .await;
             telemetry::listening(false);
@@ -382,7 +369,7 @@ impl<DB: Migratable> Relay<DB> {
     /// Registers every consumer in one transaction; waits for a database that is away.
     async fn register(&self, token: &CancellationToken) -> Result<(), RelayError> {
         let registrations: Vec<_> =
-            self.consumers.iter().map(|(consumer, _)| registration(&consumer.spec)).collect();
+            self.consumers.iter().map(|consumer| registration(&consumer.spec)).collect();
         let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
@@ -493,7 +480,7 @@ fn registration(spec: &ConsumerSpec) -> Registration {
             Start::At(micros) => StoredStart::At(Timestamp::from_micros(micros)),
         }),
         config: spec.stored().to_string(),
-        slots: 1,
-        required_for_retention: false,
+        slots: spec.slots,
+        required_for_retention: spec.required_for_retention,
     }
 }

@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use outbox_sdk::{Backend, Tables};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{mpsc, watch};
 
 use crate::chain::chain;
+use crate::company::FreeSlots;
 use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::retry::Backoff;
@@ -67,21 +68,22 @@ pub(crate) enum Turn {
 }
 
 impl SharedRead {
-    /// The shared read of a relay, and the task that does it. `poke` says that something was committed.
+    /// The shared read of a relay, and the task that does it. `committed` changes when something was.
     pub(crate) fn new<DB: Backend>(
         settings: &Arc<Settings>,
         tables: &Tables,
         session: Session<DB>,
-        poke: Arc<Notify>,
+        committed: watch::Receiver<()>,
+        free_slots: Arc<FreeSlots>,
     ) -> (Self, SharedReader<DB>) {
         let (asks, asked) = mpsc::unbounded_channel();
         let hwm = Arc::new(AtomicI64::new(NOBODY));
         let shared = Self { asks, hwm: Arc::clone(&hwm), reach: i64::from(settings.read_rows) };
         let reader = SharedReader {
-            reader: Reader::new(settings, tables, Instant::now()),
+            reader: Reader::new(settings, tables, free_slots, Instant::now()),
             settings: Arc::clone(settings),
             session,
-            poke,
+            committed,
             asked,
             hwm,
             cursor: None,
@@ -138,7 +140,7 @@ pub(crate) struct SharedReader<DB: Backend> {
     reader: Reader,
     settings: Arc<Settings>,
     session: Session<DB>,
-    poke: Arc<Notify>,
+    committed: watch::Receiver<()>,
     asked: mpsc::UnboundedReceiver<Ask>,
     hwm: Arc<AtomicI64>,
     /// Where all that have a seat stand; `None` while nobody has one.
@@ -162,7 +164,7 @@ impl<DB: Backend> SharedReader<DB> {
                     self.waiting.push(ask);
                     continue;
                 }
-                () = self.poke.notified(), if has_seats => {
+                Ok(()) = self.committed.changed(), if has_seats => {
                     self.reader.pace.poke(Instant::now());
                     continue;
                 }

@@ -8,14 +8,17 @@
 //! | `outbox_dead_letters_total` | counter | consumer, reason | events that became dead |
 //! | `outbox_late_events_total` | counter | consumer | events that came after a later one of their lane had gone |
 //! | `outbox_dead_gaps_total` | counter | consumer | ids given up because their transactions rolled back |
-//! | `outbox_open_gaps` | gauge | consumer | ranges of ids that may still come |
-//! | `outbox_in_flight` | gauge | consumer | events at the sink |
-//! | `outbox_paused` | gauge | consumer | 1 while the destination is taken to be down |
+//! | `outbox_open_gaps` | gauge | consumer, slot | ranges of ids that may still come |
+//! | `outbox_in_flight` | gauge | consumer, slot | events at the sink |
+//! | `outbox_paused` | gauge | consumer, slot | 1 while the destination is taken to be down, or an operator paused it |
 //! | `outbox_settle_seconds` | histogram | consumer | time of a settling transaction |
 //! | `outbox_lease_lost_total` | counter | consumer | leases lost while running |
 //! | `outbox_database_errors_total` | counter | consumer | database calls that failed or took too long |
 //! | `outbox_shared_read_consumers` | gauge | | consumers that have caught up and share one read |
 //! | `outbox_shared_read_errors_total` | counter | | shared reads that failed or took too long |
+//! | `outbox_running_slots` | gauge | consumer | slots that this relay owns or is claiming |
+//! | `outbox_forced_changes_total` | counter | consumer | changes made while somebody owned a slot |
+//! | `outbox_consumers_nobody_runs` | gauge | | registered consumers that no running relay can run |
 //! | `outbox_listening` | gauge | | 1 while the relay hears the notifications of other processes |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
@@ -40,7 +43,22 @@ pub(crate) fn shared_read_failed() {
     counter!("outbox_shared_read_errors_total").increment(1);
 }
 
-/// The metrics of one consumer, looked up once.
+/// How many slots of a consumer this relay owns or is claiming.
+pub(crate) fn running_slots(consumer: &str, slots: usize) {
+    gauge!("outbox_running_slots", "consumer" => consumer.to_owned()).set(slots as f64);
+}
+
+/// A consumer was changed while somebody owned one of its slots.
+pub(crate) fn forced_change(consumer: &str) {
+    counter!("outbox_forced_changes_total", "consumer" => consumer.to_owned()).increment(1);
+}
+
+/// How many registered consumers no running relay can run.
+pub(crate) fn consumers_nobody_runs(consumers: usize) {
+    gauge!("outbox_consumers_nobody_runs").set(consumers as f64);
+}
+
+/// The metrics of one slot of a consumer, looked up once.
 pub(crate) struct Telemetry {
     consumer: String,
     read: Counter,
@@ -57,8 +75,9 @@ pub(crate) struct Telemetry {
 }
 
 impl Telemetry {
-    pub(crate) fn of(consumer: &str) -> Self {
+    pub(crate) fn of(consumer: &str, slot: i32) -> Self {
         let name = || consumer.to_owned();
+        let slot = || slot.to_string();
         Self {
             read: counter!("outbox_read_events_total", "consumer" => name()),
             delivered: counter!("outbox_delivered_total", "consumer" => name()),
@@ -67,9 +86,9 @@ impl Telemetry {
             dead_gaps: counter!("outbox_dead_gaps_total", "consumer" => name()),
             lease_lost: counter!("outbox_lease_lost_total", "consumer" => name()),
             database_errors: counter!("outbox_database_errors_total", "consumer" => name()),
-            open_gaps: gauge!("outbox_open_gaps", "consumer" => name()),
-            in_flight: gauge!("outbox_in_flight", "consumer" => name()),
-            paused: gauge!("outbox_paused", "consumer" => name()),
+            open_gaps: gauge!("outbox_open_gaps", "consumer" => name(), "slot" => slot()),
+            in_flight: gauge!("outbox_in_flight", "consumer" => name(), "slot" => slot()),
+            paused: gauge!("outbox_paused", "consumer" => name(), "slot" => slot()),
             settle_seconds: histogram!("outbox_settle_seconds", "consumer" => name()),
             consumer: name(),
         }

@@ -13,8 +13,8 @@ use super::retry;
 use super::secret::{Environment, resolve};
 use super::units;
 use crate::consumer::{
-    ConsumerName, ConsumerSpec, DEFAULT_TIMEOUT, EventFilter, EventPattern, OnDead, Ordering, OtherMajors,
-    Start,
+    ConsumerName, ConsumerSpec, DEFAULT_TIMEOUT, EventFilter, EventPattern, MAX_SLOTS, OnDead, Ordering,
+    OtherMajors, Start,
 };
 use crate::sink::webhook::WebhookConfig;
 
@@ -84,6 +84,8 @@ fn consumer(
         section.list("events", |value| parsed::<EventPattern>(value, "an event pattern", PATTERN_HELP));
     let pins = pins(&mut section);
     let max_in_flight = section.integer::<usize>("max_in_flight", 1..=10_000);
+    let slots = section.integer::<u16>("slots", 1..=i128::from(MAX_SLOTS));
+    let required_for_retention = section.bool("required_for_retention");
     let ordering = section.one_of("ordering", &[("lane", Ordering::Lane), ("none", Ordering::None)]);
     let on_dead = section.one_of("on_dead", ON_DEAD);
     let on_dead_for = on_dead_for(&mut section);
@@ -107,6 +109,8 @@ fn consumer(
     spec.events = filter.unwrap_or(spec.events);
     spec.pins = pins.into_iter().map(|(event_type, (major, _))| (event_type, major)).collect();
     spec.max_in_flight = max_in_flight.or(spec.max_in_flight);
+    spec.slots = slots.or(spec.slots);
+    spec.required_for_retention = required_for_retention.or(spec.required_for_retention);
     spec.ordering = ordering.or(spec.ordering);
     spec.on_dead = on_dead.or(spec.on_dead);
     spec.on_dead_for = on_dead_for;

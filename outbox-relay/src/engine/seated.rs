@@ -13,7 +13,7 @@ impl<DB: Backend> Engine<DB> {
         if self.seat.is_none() && self.near_head && self.has_room() {
             // Once after each read of its own: after a refusal the next one has to show the head again.
             self.near_head = false;
-            self.seat = self.shared.as_ref().and_then(|shared| shared.ask(self.slot.cursor()));
+            self.seat = self.company.shared.as_ref().and_then(|shared| shared.ask(self.slot.cursor()));
         }
         while let Some(seat) = &mut self.seat {
             let page = match seat.turn() {

@@ -62,8 +62,8 @@ impl<DB: Backend> Engine<DB> {
                 Ok(page) => {
                     crash_point("lane_read");
                     self.reader.appetite.fed();
-                    let consumer = &self.consumer;
-                    self.slot.resumed(&lane, page, |event| lane_of(consumer, event).is_some());
+                    let (consumer, slot) = (&self.consumer, self.slot_number);
+                    self.slot.resumed(&lane, page, |event| lane_of(consumer, slot, event).is_some());
                 }
                 Err(error) => {
                     self.slot.resume_failed(&lane);

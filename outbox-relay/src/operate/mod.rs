@@ -3,6 +3,7 @@
 //! Each call is one short statement or transaction on a connection of the pool, with a limit on its time. None of them
 //! needs a running relay: they read and write the tables, and the owner of a consumer's slot sees it.
 
+mod consumers;
 mod progress;
 
 use std::ops::{Deref, DerefMut};
@@ -13,6 +14,7 @@ use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 
+pub use self::consumers::{ConsumerError, Drain, ResetTo, Rest};
 use crate::session::{SessionError, within};
 
 /// How long a call may take, unless [`Operator::deadline`] says otherwise.

@@ -104,6 +104,8 @@ name = "crm"
 events = ["entity.customer.*", "order.placed"]
 pins = { "entity.customer.updated" = 1, "order.placed" = 3 }
 max_in_flight = 8
+slots = 4
+required_for_retention = true
 ordering = "none"
 on_dead = "block"
 on_dead_for = { "order.*" = "continue" }
@@ -167,6 +169,7 @@ fn a_full_file_gives_every_value() {
     assert_eq!(spec.stored()["filter"], serde_json::json!(["entity.customer.*", "order.placed"]));
     assert_eq!((spec.pinned("entity.customer.updated"), spec.pinned("order.placed")), (Some(1), Some(3)));
     assert_eq!((spec.name.as_str(), spec.max_in_flight), ("crm", 8));
+    assert_eq!((spec.slots, spec.required_for_retention), (4, true));
     assert_eq!((spec.ordering, spec.on_dead), (Ordering::None, OnDead::Block));
     assert_eq!(spec.on_dead_for("order.placed"), OnDead::Continue);
     assert_eq!(spec.on_dead_for("entity.customer.updated"), OnDead::Block);

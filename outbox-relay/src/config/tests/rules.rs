@@ -117,6 +117,7 @@ fn every_rule_has_its_finding() {
             "4:10 `a.b` is pinned, but `events` does not cover it",
         ),
         (crm("max_in_flight = 0"), "3:17 `max_in_flight` is out of range / write a whole number"),
+        (crm("slots = 65"), "3:9 `slots` is out of range / write a whole number from 1 to 64"),
         (crm("ordering = \"global\""), "3:12 `ordering` cannot be \"global\" / write \"lane\" or \"none\""),
         (crm("on_dead = \"stop\""), "3:11 `on_dead` cannot be \"stop\" / write \"continue\" or \"block\""),
         (crm("other_majors = \"x\""), "3:16 `other_majors` cannot be \"x\" / write \"dead\" or \"skip\""),

@@ -144,6 +144,12 @@ async fn at_rest(
     let owners = rows.iter().map(slot_owner).collect::<Result<Vec<_>, _>>()?;
     let owned: Vec<_> = owners.into_iter().filter(|slot| slot.owner.is_some()).collect();
     let forced = !owned.is_empty();
+    if let Change::Rename { to } = change {
+        let taken = statements.rename_taken.query().bind(*to).fetch_one(&mut *conn).await?;
+        if taken.try_get(0)? {
+            return Ok(Changed::NameTaken);
+        }
+    }
     match *change {
         // Somebody else was faster, and its slots may be owned already.
         Change::Resize { slots } if first.try_get::<i32, _>("slots")? == i32::from(slots) => {
@@ -161,10 +167,6 @@ async fn at_rest(
             }
         }
         Change::Rename { to } => {
-            let taken = statements.rename_taken.query().bind(to).fetch_one(&mut *conn).await?;
-            if taken.try_get(0)? {
-                return Ok(Changed::NameTaken);
-            }
             for statement in [&statements.rename, &statements.rename_stalls, &statements.rename_dead_letters]
             {
                 statement.query().bind(consumer).bind(to).execute(&mut *conn).await?;

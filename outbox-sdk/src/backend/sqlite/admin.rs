@@ -192,6 +192,11 @@ async fn at_rest(
     let owners = rows.iter().map(slot_owner).collect::<Result<Vec<_>, _>>()?;
     let owned: Vec<_> = owners.into_iter().filter(|slot| slot.owner.is_some()).collect();
     let forced = !owned.is_empty();
+    if let Change::Rename { to } = change
+        && query_scalar(RENAME_TAKEN).bind(*to).fetch_one(&mut *conn).await?
+    {
+        return Ok(Changed::NameTaken);
+    }
     match *change {
         // Somebody else was faster, and its slots may be owned already.
         Change::Resize { slots } if first.try_get::<i32, _>("slots")? == i32::from(slots) => {
@@ -209,9 +214,6 @@ async fn at_rest(
             }
         }
         Change::Rename { to } => {
-            if query_scalar(RENAME_TAKEN).bind(to).fetch_one(&mut *conn).await? {
-                return Ok(Changed::NameTaken);
-            }
             let epoch = epochs(conn, i32::try_from(rows.len()).unwrap_or(i32::MAX)).await?;
             query(RENAME).bind(consumer).bind(to).bind(epoch).execute(&mut *conn).await?;
             for statement in [RENAME_STALLS, RENAME_DEAD_LETTERS] {

@@ -4,6 +4,7 @@ mod consumers;
 mod failure;
 mod handlers;
 pub(crate) mod order;
+mod ownership;
 mod shared;
 
 use std::sync::Arc;
