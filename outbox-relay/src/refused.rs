@@ -30,6 +30,10 @@ pub fn advice<DB: Backend>(error: &(dyn Error + 'static)) -> Option<&'static str
             "the database takes no writes: name the primary in the database URL, or end what makes it read-only (a standby, \
              default_transaction_read_only, the file's permissions)",
         ),
+        Fault::Pooler => Some(
+            "a pooler in transaction mode loses prepared statements: set `[database] pooled = true` (`Tables::pooled`), or \
+             let the pooler keep them (PgBouncer 1.21 and newer: max_prepared_statements)",
+        ),
         _ => None,
     }
 }

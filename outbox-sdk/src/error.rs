@@ -73,6 +73,12 @@ pub enum PublishError {
         "the connection to the database is gone; if this was a commit, ask the database whether it happened before repeating it"
     )]
     Connection(#[source] sqlx::Error),
+    /// A prepared statement got lost between two servers, or met another client's.
+    #[error(
+        "a pooler in transaction mode loses the driver's prepared statements; publish with `Tables::pooled`, or let the \
+         pooler keep them (PgBouncer 1.21 and newer: max_prepared_statements)"
+    )]
+    Pooler(#[source] sqlx::Error),
     /// Anything else the database says.
     #[error("the database failed; the source says how")]
     Database(#[source] sqlx::Error),
@@ -89,6 +95,7 @@ impl PublishError {
             Fault::TransactionFailed => Self::TransactionFailed(error),
             Fault::Refused => Self::Refused(error),
             Fault::Connection => Self::Connection(error),
+            Fault::Pooler => Self::Pooler(error),
             Fault::TooLarge
             | Fault::TimedOut
             | Fault::ReadOnly

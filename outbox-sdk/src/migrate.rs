@@ -276,11 +276,13 @@ where
 #[cfg(feature = "postgres")]
 mod postgres {
     use sqlx::migrate::{AppliedMigration, Migrate as _};
-    use sqlx::{Connection as _, PgConnection, PgPool, Postgres, query_as};
+    use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Postgres, query_as};
 
     use super::{Files, Migratable, MigrateError, MigrationName, Migrator, Set, apply_missing};
+    use crate::backend::Backend as _;
 
     const MIGRATIONS_TABLE: &str = include_str!("backend/postgres/migrations_table.sql");
+    const MIGRATIONS_APPLIED: &str = include_str!("backend/postgres/migrations_applied.sql");
 
     fn failed(error: impl Into<sqlx::migrate::MigrateError>) -> MigrateError {
         MigrateError::from_database::<Postgres, _>(error)
@@ -297,7 +299,8 @@ mod postgres {
 
         /// Whether there are a schema and a table of applied migrations.
         async fn postgres_state(&self, conn: &mut PgConnection) -> Result<(bool, bool), MigrateError> {
-            let state = query_as(MIGRATIONS_TABLE).bind(self.schema()).bind(self.postgres_table());
+            let state = query_as(MIGRATIONS_TABLE).persistent(false);
+            let state = state.bind(self.schema()).bind(self.postgres_table());
             state.fetch_one(conn).await.map_err(failed)
         }
     }
@@ -309,12 +312,23 @@ mod postgres {
         };
 
         async fn applied(migrator: &Migrator, pool: &PgPool) -> Result<Vec<AppliedMigration>, MigrateError> {
-            let mut conn = pool.acquire().await.map_err(failed)?;
-            let (_, has_table) = migrator.postgres_state(&mut conn).await?;
-            if !has_table {
-                return Ok(Vec::new());
+            // In a transaction and without prepared statements: a relay asks this at its start, maybe through a pooler.
+            let mut tx = Self::begin_write(pool).await.map_err(failed)?;
+            let (_, has_table) = migrator.postgres_state(&mut tx).await?;
+            let mut applied = Vec::new();
+            if has_table {
+                // Safe: our own text; the schema's name is quoted.
+                let list = MIGRATIONS_APPLIED.replace("{table}", &migrator.postgres_table());
+                let rows = query_as::<_, (i64, Vec<u8>)>(AssertSqlSafe(list)).persistent(false);
+                let rows = rows.fetch_all(&mut *tx).await.map_err(failed)?;
+                let row = |(version, checksum): (i64, Vec<u8>)| AppliedMigration {
+                    version,
+                    checksum: checksum.into(),
+                };
+                applied.extend(rows.into_iter().map(row));
             }
-            conn.list_applied_migrations(&migrator.postgres_table()).await.map_err(failed)
+            tx.commit().await.map_err(failed)?;
+            Ok(applied)
         }
 
         async fn apply(migrator: &Migrator, pool: &PgPool) -> Result<Vec<MigrationName>, MigrateError> {

@@ -46,15 +46,28 @@ impl Tables {
         };
         match problem {
             Some(problem) => Err(SchemaNameError { schema: schema.to_owned(), problem }),
-            None => Ok(Self::build(schema)),
+            None => Ok(Self::build(schema, false)),
         }
     }
 
-    fn build(schema: &str) -> Self {
+    /// The same tables behind a pooler in transaction mode that knows no prepared statements: PgBouncer before 1.21, or
+    /// with `max_prepared_statements = 0`. The toolkit's statements are then parsed anew each time, and a statement
+    /// outside of a transaction costs three more exchanges, so leave it off where it is not needed. Without effect on
+    /// SQLite.
+    ///
+    /// Give these tables to everything that connects through the pooler: `Outbox`, `Inbox` and the relay. Your own
+    /// statements need the same care (sqlx: `.persistent(false)`, and inside of a transaction).
+    #[must_use]
+    pub fn pooled(&self) -> Self {
+        Self::build(self.schema(), true)
+    }
+
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "PostgreSQL alone has poolers"))]
+    fn build(schema: &str, pooled: bool) -> Self {
         Self {
             inner: Arc::new(Inner {
                 #[cfg(feature = "postgres")]
-                postgres: crate::backend::PostgresStatements::render(schema),
+                postgres: crate::backend::PostgresStatements::render(schema, pooled),
                 schema: schema.to_owned(),
             }),
         }
@@ -74,7 +87,7 @@ impl Tables {
 
 impl Default for Tables {
     fn default() -> Self {
-        Self::build("outbox")
+        Self::build("outbox", false)
     }
 }
 

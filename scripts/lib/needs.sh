@@ -1,6 +1,6 @@
 # Makes sure that the programs the tests need are there. Sourced, not run.
 
-# needs_install WHAT..: of rust, cc, postgres, npm. Installs what is missing when it may (root, apt-get);
+# needs_install WHAT..: of rust, cc, postgres, pgbouncer, npm. Installs what is missing when it may (root, apt-get);
 # else says what is missing and what to run, and fails.
 needs_install() {
     needs_look "$@"
@@ -48,6 +48,12 @@ needs_look() {
                 needs_missing+=("PostgreSQL $postgres_oldest or newer: initdb, pg_ctl and postgres")
                 needs_packages+=(postgresql)
             fi
+            ;;
+        pgbouncer)
+            command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || {
+                needs_missing+=('PgBouncer: some tests run through a pooler')
+                needs_packages+=(pgbouncer)
+            }
             ;;
         npm)
             command -v npm >/dev/null || {

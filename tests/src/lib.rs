@@ -14,6 +14,7 @@
 mod database;
 mod eventually;
 mod github;
+mod pooler;
 mod postgres;
 mod process;
 mod proxy;
@@ -28,6 +29,7 @@ use std::time::Duration;
 pub use database::TestDb;
 pub use eventually::eventually;
 pub use github::{Example, github_examples};
+pub use pooler::Pooler;
 pub use postgres::PgTestDb;
 pub use process::OutboxProcess;
 pub use proxy::{Fate, Proxy};

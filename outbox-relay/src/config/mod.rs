@@ -194,7 +194,8 @@ impl Config {
         let mut root = Section::new("the configuration", Place::Whole, tree, &findings);
         let database = section(&mut root, "database", "[database]", &findings);
         let database = sections::database(database, env, folder);
-        let (relay, lease) = sections::relay(section(&mut root, "relay", "[relay]", &findings));
+        let (relay, lease) =
+            sections::relay(section(&mut root, "relay", "[relay]", &findings), database.pooled);
         let registry = sections::registry(section(&mut root, "registry", "[registry]", &findings), folder);
         let lease_known = lease.known(relay.lease).map(|value| (value, lease.place()));
         let origin =

@@ -19,11 +19,13 @@ pub struct DatabaseConfig {
     pub schema: String,
     /// How long one statement of the relay may take.
     pub deadline: Duration,
+    /// Whether a pooler in transaction mode that knows no prepared statements is in between (see `Tables::pooled`).
+    pub pooled: bool,
 }
 
 impl Default for DatabaseConfig {
     fn default() -> Self {
-        Self { url: None, schema: "outbox".to_owned(), deadline: Duration::from_secs(4) }
+        Self { url: None, schema: "outbox".to_owned(), deadline: Duration::from_secs(4), pooled: false }
     }
 }
 
@@ -100,6 +102,7 @@ pub(super) fn database(mut section: Section<'_>, env: &Environment, folder: &Pat
         url: section.read("url", |value| database_url(as_text(value)?, env, folder)).given(),
         schema: section.checked("schema", is_schema_name, schema_rule).or(default.schema),
         deadline: section.duration("deadline").or(default.deadline),
+        pooled: section.bool("pooled").or(default.pooled),
     };
     section.finish();
     config
@@ -124,7 +127,7 @@ fn database_url(text: &str, env: &Environment, folder: &Path) -> Result<Secret, 
 }
 
 /// Also returns the lease as it was written, for the rules that consumers have with it.
-pub(super) fn relay(mut section: Section<'_>) -> (RelayConfig, Field<Duration>) {
+pub(super) fn relay(mut section: Section<'_>, pooled: bool) -> (RelayConfig, Field<Duration>) {
     let default = RelayConfig::default();
     let plain = |text: &str| !text.is_empty() && text.len() <= 255 && !text.contains(char::is_control);
     let reference = |text: &str| plain(text) && !text.contains(char::is_whitespace);
@@ -141,6 +144,14 @@ pub(super) fn relay(mut section: Section<'_>) -> (RelayConfig, Field<Duration>) 
     let window_bytes = section.bytes("window_bytes");
     let grace = section.duration_or_zero("grace");
     let listen = section.bool("listen");
+    if pooled
+        && listen.known(false) == Some(true)
+        && let Some(place) = listen.place()
+    {
+        let message = "`listen` needs a session of its own, and `[database] pooled` says that there is none";
+        let help = "remove `listen`: the relay polls; or connect it to the server itself and remove `pooled`";
+        section.findings().push(super::error::Finding::new(place.clone(), message, help));
+    }
 
     not_above(&section, ("poll_min", &poll_min, default.poll_min), ("poll_max", &poll_max, default.poll_max));
     not_above(

@@ -35,6 +35,8 @@ pub enum Fault {
     NoDatabase,
     /// The server does not let the role in: a wrong password, an unknown role, no right to connect from here.
     NotLetIn,
+    /// A statement that the driver prepared is not there, or was there before: a pooler in transaction mode is in between.
+    Pooler,
     /// The connection is gone or could not be made.
     Connection,
     /// Anything else.

@@ -7,6 +7,7 @@ mod faults;
 mod inbox;
 mod interleaving;
 mod listen;
+mod pooler;
 mod readme;
 mod relay;
 mod reports;

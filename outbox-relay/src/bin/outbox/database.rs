@@ -46,7 +46,9 @@ impl Database {
                 return Err(Failure::usage(POSTGRES_HELP));
             }
             let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE);
-            return Ok(Self::Postgres(pool.connect_lazy_with(options.application_name("outbox"))));
+            // Poolers refuse settings that they do not know, and nothing here prints floating point numbers.
+            let options = options.application_name("outbox").extra_float_digits(None);
+            return Ok(Self::Postgres(pool.connect_lazy_with(options)));
         }
         if text.starts_with("sqlite:") {
             let options = SqliteConnectOptions::from_str(text).map_err(|_| Failure::usage(SQLITE_HELP))?;

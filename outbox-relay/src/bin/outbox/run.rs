@@ -48,6 +48,7 @@ async fn relay<DB: Migratable>(
 ) -> Result<(), Failure> {
     let tables = Tables::in_schema(&config.database.schema)
         .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let tables = if config.database.pooled { tables.pooled() } else { tables };
     let settings = config.settings();
     let name = settings.name.clone();
     let mut builder = Relay::builder(pool).tables(tables).settings(settings).schemas(schemas);

@@ -57,8 +57,8 @@ fn an_empty_file_has_every_default() {
     assert_eq!((relay.read_rows, relay.read_bytes), (500, 8_388_608));
     assert_eq!((relay.window_rows, relay.window_bytes), (10_000, 67_108_864));
     assert_eq!(
-        (config.database.schema.as_str(), config.database.deadline),
-        ("outbox", Duration::from_secs(4))
+        (config.database.schema.as_str(), config.database.deadline, config.database.pooled),
+        ("outbox", Duration::from_secs(4), false)
     );
     assert_eq!(config.registry.path, PathBuf::from("schemas"));
     assert_eq!(config.registry.missing, MissingSchema::Wait { dead_after: Duration::from_secs(86_400) });

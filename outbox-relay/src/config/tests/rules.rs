@@ -256,6 +256,17 @@ fn time_limits_without_a_value_stay_below_those_with_one() {
 }
 
 #[test]
+fn nobody_listens_through_a_pooler() {
+    let found = findings(parse(&format!("[database]\npooled = true\n[relay]\nlisten = true\n{CRM}{HOOK}")));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(
+        found[0].starts_with("4:") && found[0].contains("`listen` needs a session of its own"),
+        "{found:#?}"
+    );
+    assert!(parse(&format!("[database]\npooled = true\n{CRM}{HOOK}")).unwrap().database.pooled);
+}
+
+#[test]
 fn a_refused_value_starts_no_further_findings() {
     // With the defaults in place of what is refused, the rules between keys would be broken three times.
     let relay = "[relay]\nlease = \"x\"\npoll_min = \"x\"\npoll_max = \"1ms\"\n";

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
+use sqlx::postgres::PgRow;
 use sqlx::{Connection, Error, PgConnection, Postgres, Row};
 
+use super::query::Query;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, lane, progress};
@@ -220,9 +220,7 @@ async fn reset(
             start.fetch_one(&mut *conn).await?.try_get::<Option<i64>, _>(0)?.unwrap_or(i64::MAX)
         }
     };
-    let from = |statement: &Statement| -> Query<'static, Postgres, PgArguments> {
-        statement.query().bind(consumer).bind(first)
-    };
+    let from = |statement: &Statement| -> Query { statement.query().bind(consumer).bind(first) };
     for statement in [&statements.reset, &statements.reset_stalls, &statements.reset_dead_letters] {
         from(statement).execute(&mut *conn).await?;
     }

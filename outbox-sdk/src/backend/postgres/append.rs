@@ -1,9 +1,9 @@
 //! Writing events: values into the append statements.
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{Error, PgConnection, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{Error, PgConnection, Row};
 
+use super::query::Query;
 use super::statements::Statements;
 use super::time::{PgTimestamp, micros};
 use crate::backend::WriteOrder;
@@ -25,6 +25,7 @@ pub(super) async fn one(
     };
     let row = statement
         .query()
+        .in_callers_transaction()
         .bind(event.event_id)
         .bind(event.tenant_id)
         .bind(&event.event_type)
@@ -60,7 +61,7 @@ pub(super) async fn all(
         WriteOrder::Aggregate => &statements.append_all,
         WriteOrder::Unordered => &statements.append_all_unordered,
     };
-    let rows = bind_all(statement.query(), events)?.fetch_all(conn).await?;
+    let rows = bind_all(statement.query().in_callers_transaction(), events)?.fetch_all(conn).await?;
     let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
     // Ids rise in the order of the events, whatever the order of the answer.
     answers.sort_unstable_by_key(|answer| answer.id);
@@ -74,10 +75,7 @@ pub(super) async fn all(
 }
 
 /// One array per column, in the order of the statement's parameters.
-fn bind_all(
-    query: Query<'static, Postgres, PgArguments>,
-    events: &[NewEnvelope],
-) -> Result<Query<'static, Postgres, PgArguments>, Error> {
+fn bind_all(query: Query, events: &[NewEnvelope]) -> Result<Query, Error> {
     fn column<'e, T>(events: &'e [NewEnvelope], value: impl Fn(&'e NewEnvelope) -> T) -> Vec<T> {
         events.iter().map(value).collect()
     }

@@ -28,6 +28,7 @@ fn by_sqlstate(code: &str) -> Fault {
         "54000" | "53200" => Fault::TooLarge,
         "57014" => Fault::TimedOut,
         "25006" => Fault::ReadOnly,
+        "26000" | "42P05" => Fault::Pooler,
         "3D000" => Fault::NoDatabase,
         // Shutdowns and ended sessions, a server without room.
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" => Fault::Connection,
@@ -68,6 +69,8 @@ mod tests {
             ("57014", Fault::TimedOut),
             ("25006", Fault::ReadOnly),
             ("25P03", Fault::Connection),
+            ("26000", Fault::Pooler),
+            ("42P05", Fault::Pooler),
             ("23505", Fault::Other),
             ("", Fault::Other),
         ] {

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
 use sqlx::{Connection, Error, PgConnection, Postgres, Row, Transaction};
 
+use super::query::Query;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, count};
@@ -152,7 +151,7 @@ async fn begin<'c>(
     Ok(None)
 }
 
-fn bind(statement: &Statement, compaction: &Compaction<'_>) -> Query<'static, Postgres, PgArguments> {
+fn bind(statement: &Statement, compaction: &Compaction<'_>) -> Query {
     let keep = compaction.keep;
     let shortest = keep.iter().map(|keep| micros(keep.length)).min();
     statement

@@ -1,7 +1,8 @@
 //! PostgreSQL 14 and newer.
 //!
-//! Statements run prepared, and none depends on a setting of the session: a transaction names its isolation level, and
-//! every name carries its schema. So a pooler that hands the session on between transactions does no harm.
+//! No statement depends on a setting of the session: a transaction names its isolation level, and every name carries its
+//! schema. So a pooler that hands the session on between transactions does no harm; `query.rs` sees to it that statements
+//! need not be prepared for longer than that.
 
 mod admin;
 mod append;
@@ -12,6 +13,7 @@ mod maintain;
 mod operate;
 #[cfg(feature = "fault-injection")]
 mod planted;
+mod query;
 mod read;
 mod settle;
 mod statements;
@@ -88,9 +90,9 @@ impl Backend for Postgres {
     }
 
     async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
-        let channel = tables.postgres().channel();
-        sqlx::query(include_str!("notify.sql")).bind(channel).execute(&mut *conn).await?;
-        sqlx::query(include_str!("notify_pause.sql")).execute(conn).await.map(drop)
+        let statements = tables.postgres();
+        statements.notify.query().bind(statements.channel()).execute(&mut *conn).await?;
+        statements.notify_pause.query().execute(conn).await.map(drop)
     }
 
     async fn listen(pool: &Pool<Self>, tables: &Tables, heard: impl Fn() + Send + Sync) -> Error {

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
+use sqlx::postgres::PgRow;
 use sqlx::{Error, PgConnection, Postgres, Row};
 use uuid::Uuid;
 
+use super::query::Query;
 use super::statements::Statement;
 use super::time::PgTimestamp;
 use super::{count, progress};
@@ -142,7 +142,7 @@ impl Operate for Postgres {
         created: Option<(Timestamp, Timestamp)>,
     ) -> Result<Vec<i64>, Error> {
         let (from, until) = created.unzip();
-        let search = tables.postgres().event_ids.query().persistent(false).bind(event_id);
+        let search = tables.postgres().event_ids.planned().bind(event_id);
         let rows = search.bind(from.map(PgTimestamp)).bind(until.map(PgTimestamp)).fetch_all(conn).await?;
         rows.iter().map(|row| row.try_get("id")).collect()
     }
@@ -159,8 +159,7 @@ impl Operate for Postgres {
         let statements = tables.postgres();
         let statement = if spans && !indexed { &statements.events_in_time } else { &statements.events };
         let page = statement
-            .query()
-            .persistent(false)
+            .planned()
             .bind(filter.aggregate_type.as_deref())
             .bind(filter.aggregate_id.as_deref())
             .bind(filter.correlation_id)
@@ -211,11 +210,10 @@ impl Operate for Postgres {
 }
 
 /// A statement with the values of its filter, planned for them.
-fn letters<'q>(statement: &Statement, filter: &'q LetterFilter) -> Query<'q, Postgres, PgArguments> {
+fn letters(statement: &Statement, filter: &LetterFilter) -> Query {
     let ids = (!filter.ids.is_empty()).then_some(&filter.ids[..]);
     statement
-        .query()
-        .persistent(false)
+        .planned()
         .bind(filter.consumer.as_deref())
         .bind(filter.event_type.exact())
         .bind(filter.event_type.prefix())

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sqlx::postgres::{PgArguments, PgRow};
-use sqlx::query::Query;
-use sqlx::{Connection, Error, PgConnection, Postgres, Row};
+use sqlx::postgres::PgRow;
+use sqlx::{Connection, Error, PgConnection, Row};
 
+use super::query::Query;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, count, lane, progress, signed};
@@ -158,10 +158,7 @@ async fn fenced_update(
     now.as_ref().map(refusal).transpose().map(|now| Settled::Refused { now })
 }
 
-fn bind_settlement(
-    statement: &Statement,
-    settlement: &Settlement<'_>,
-) -> Query<'static, Postgres, PgArguments> {
+fn bind_settlement(statement: &Statement, settlement: &Settlement<'_>) -> Query {
     let pause = settlement.pause;
     statement
         .query()
@@ -180,11 +177,7 @@ fn bind_settlement(
         .bind(settlement.release)
 }
 
-fn bind_stalls(
-    statement: &Statement,
-    consumer: &str,
-    stalls: &[Stall],
-) -> Query<'static, Postgres, PgArguments> {
+fn bind_stalls(statement: &Statement, consumer: &str, stalls: &[Stall]) -> Query {
     fn column<'s, T>(stalls: &'s [Stall], value: impl Fn(&'s Stall) -> T) -> Vec<T> {
         stalls.iter().map(value).collect()
     }
@@ -206,11 +199,7 @@ fn bind_stalls(
         .bind(column(stalls, |stall| stall.last_error.as_deref()))
 }
 
-fn bind_dead(
-    statement: &Statement,
-    consumer: &str,
-    dead: &[NewDeadLetter],
-) -> Query<'static, Postgres, PgArguments> {
+fn bind_dead(statement: &Statement, consumer: &str, dead: &[NewDeadLetter]) -> Query {
     fn column<'d, T>(dead: &'d [NewDeadLetter], value: impl Fn(&'d NewDeadLetter) -> T) -> Vec<T> {
         dead.iter().map(value).collect()
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{AssertSqlSafe, Postgres};
+use sqlx::AssertSqlSafe;
+
+use super::query::Query;
 
 #[cfg(feature = "fault-injection")]
 use super::planted::text;
@@ -34,9 +34,10 @@ macro_rules! statements {
         }
 
         impl Statements {
-            /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters.
-            pub(crate) fn render(schema: &str) -> Self {
-                let renderer = Renderer::new(schema);
+            /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters. `pooled`: for
+            /// a pooler in transaction mode.
+            pub(crate) fn render(schema: &str, pooled: bool) -> Self {
+                let renderer = Renderer::new(schema, pooled);
                 let settle = text("settle", include_str!("settle.sql"));
                 Self {
                     channel: channel(schema),
@@ -66,6 +67,7 @@ statements! {
     remove remove_stalls rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
+    notify notify_pause
     admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable
     consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge
     event event_ids events events_in_time standing writers
@@ -84,34 +86,38 @@ impl Statements {
 }
 
 /// A rendered text. Only [`Renderer`] makes one, from a file of this folder.
-pub(super) struct Statement(Arc<str>);
+pub(super) struct Statement {
+    text: Arc<str>,
+    pooled: bool,
+}
 
 impl Statement {
     /// The statement, ready for its values.
-    pub(super) fn query(&self) -> Query<'static, Postgres, PgArguments> {
+    pub(super) fn query(&self) -> Query {
         // Safe: a text of this folder, in which the schema's name is the only part that varies, quoted by `Renderer`.
-        sqlx::query(AssertSqlSafe(Arc::clone(&self.0)))
+        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))), self.pooled)
     }
 
     /// The same, planned anew each time: for statements that run seldom and whose best plan depends on how much there
     /// is to do.
-    pub(super) fn planned(&self) -> Query<'static, Postgres, PgArguments> {
-        self.query().persistent(false)
+    pub(super) fn planned(&self) -> Query {
+        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))).persistent(false), self.pooled)
     }
 }
 
 /// Puts names for placeholders.
 struct Renderer {
     schema: String,
+    pooled: bool,
 }
 
 impl Renderer {
-    fn new(schema: &str) -> Self {
-        Self { schema: format!("\"{}\"", schema.replace('"', "\"\"")) }
+    fn new(schema: &str, pooled: bool) -> Self {
+        Self { schema: format!("\"{}\"", schema.replace('"', "\"\"")), pooled }
     }
 
     fn statement(&self, text: &str) -> Statement {
-        Statement(self.render(text).into())
+        Statement { text: self.render(text).into(), pooled: self.pooled }
     }
 
     /// In one pass, so that a schema's name which looks like a placeholder stays a name.
@@ -175,14 +181,14 @@ mod tests {
 
     #[test]
     fn names_are_quoted_wherever_they_stand() {
-        let renderer = Renderer::new(r#"a'b\c"d{schema}"#);
+        let renderer = Renderer::new(r#"a'b\c"d{schema}"#, false);
         assert_eq!(renderer.render("{schema}.event '{}' {"), r#""a'b\c""d{schema}".event '{}' {"#);
         assert_eq!(renderer.render("{event}::regclass"), r#"E'"a''b\\c""d{schema}".event'::regclass"#);
     }
 
     #[test]
     fn no_placeholder_is_left() {
-        let statements = Statements::render("outbox");
+        let statements = Statements::render("outbox", false);
         for statement in [
             &statements.settle,
             &statements.settle_moved,
@@ -194,10 +200,10 @@ mod tests {
             &statements.compact,
             &statements.compactable,
         ] {
-            assert!(!statement.0.replace("'{}'", "").contains('{'), "{}", statement.0);
+            assert!(!statement.text.replace("'{}'", "").contains('{'), "{}", statement.text);
         }
-        assert!(statements.settle.0.contains("ctid = $14"));
-        assert!(!statements.settle_moved.0.contains("$14"));
+        assert!(statements.settle.text.contains("ctid = $14"));
+        assert!(!statements.settle_moved.text.contains("$14"));
     }
 
     #[test]

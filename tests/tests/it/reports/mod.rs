@@ -1,7 +1,10 @@
 //! What went wrong for users of systems like this one, as tests: each is named after what is promised instead.
 
+mod plans;
+mod refusals;
 mod sessions;
 mod silence;
+mod stuck;
 
 use std::time::Duration;
 

@@ -1,0 +1,1 @@
+SELECT version, checksum FROM {table} ORDER BY version

@@ -1,0 +1,203 @@
+//! What fails keeps nothing but itself.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use outbox_relay::retry::{RetryPolicy, Schedule};
+use outbox_relay::sink::{Delivery, Outcome, Sink};
+use outbox_tests::{Call, PgTestDb, RecordingSink, RunningRelay, SqliteTestDb, quick_settings};
+
+use crate::databases::{TestDb, on_every_database};
+use crate::relay::order::assert_in_order;
+use crate::relay::{World, crm, delivering, named};
+
+on_every_database! {
+    lanes_that_always_fail_do_not_starve_the_others
+    a_thousand_panics_lose_no_permit
+    a_mutex_that_a_panic_poisoned_fails_only_those_who_lock_it
+    a_handler_that_never_returns_ends_by_its_limit_and_keeps_nobody
+}
+
+fn patient(attempts: u32, pause: Duration) -> RetryPolicy {
+    RetryPolicy { schedule: Schedule::List(vec![pause]), max_attempts: attempts }
+}
+
+/// 200 aggregates whose heads always fail fill the first reads; behind them are 20 healthy ones with 10 events each.
+async fn starve(failure: Outcome, world: &World<impl TestDb>, limit: Duration) {
+    let lanes: Vec<String> = (0..200).map(|n| format!("dead {n}")).collect();
+    world.publish(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let healthy: Vec<String> = (0..200).map(|n| format!("healthy {}", n % 20)).collect();
+    world.publish(&healthy.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let sink = RecordingSink::scripted(move |call| match aggregate(call).starts_with("dead") {
+        true => failure.clone(),
+        false => Outcome::Delivered,
+    });
+    let mut settings = delivering(quick_settings());
+    settings.read_rows = 50;
+    let spec = crm().retry(patient(1_000, Duration::from_millis(200)));
+    let relay = world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap();
+    let began = Instant::now();
+    let relay = RunningRelay::start(relay);
+    sink.wait_for_delivered(200).await;
+    assert!(began.elapsed() < limit, "{:?}", began.elapsed());
+    relay.stop().await;
+    let calls = sink.calls();
+    assert_in_order(&calls);
+    // Those that fail are tried by their schedule and no oftener: each five times a second, while nobody pauses.
+    let failed = calls.iter().filter(|call| call.outcome != Some(Outcome::Delivered)).count();
+    let rounds = began.elapsed().as_secs_f64() / 0.2 + 2.0;
+    assert!((failed as f64) < 200.0 * rounds, "{failed} attempts in {rounds} rounds");
+}
+
+/// Ten failures in a row pause the consumer; what would succeed is found by probes, and ends the pause.
+async fn lanes_that_always_fail_do_not_starve_the_others<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let failure = Outcome::Retry { error: "503".into(), after: None };
+    // The longest pause is 10 s; most runs end within three.
+    starve(failure, &world, Duration::from_secs(50)).await;
+}
+
+fn aggregate(call: &Call) -> String {
+    call.envelope.aggregate_id.clone().unwrap_or_default()
+}
+
+/// As many permits as sends may run at once; if a panic kept one, the last events would never come.
+async fn a_thousand_panics_lose_no_permit<T: TestDb>() {
+    let world = World::<T>::new().await;
+    // Two aggregates: from the third on, so many failures would pause the consumer.
+    let lanes: Vec<String> = (0..1_000).map(|n| format!("bad {}", n % 2)).collect();
+    world.publish(&lanes.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let sink = RecordingSink::scripted(|call| match (aggregate(call).starts_with("bad"), call.index % 3) {
+        (false, _) => Outcome::Delivered,
+        (true, 0) => panic!("a text"),
+        (true, 1) => panic!("formatted {}", 7),
+        (true, _) => std::panic::panic_any(7_u8),
+    });
+    let spec = crm().retry(patient(1, Duration::from_millis(1))).max_in_flight(4).unwrap();
+    let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
+    let good: Vec<_> = (0..100).map(|n| format!("good {}", n % 7)).collect();
+    let good = world.publish(&good.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    world.settled("crm", good[99].id).await;
+    sink.hold();
+    let last = world.publish(&["good 1", "good 2", "good 3", "good 4"]).await;
+    sink.wait_until("all four permits are in use", |calls| calls.len() == 1_104).await;
+    sink.open();
+    world.settled("crm", last[3].id).await;
+    relay.stop().await;
+    assert_eq!(sink.delivered().len(), 104);
+    let dead = world.dead().await;
+    assert_eq!(dead.len(), 1_000);
+    assert!(dead.iter().all(|letter| letter.last_error.starts_with("the attempt panicked: ")));
+}
+
+/// Panics while holding a lock that the others take too.
+struct Poisoning {
+    shared: Mutex<BTreeSet<i64>>,
+    poison: i64,
+}
+
+impl Sink for Poisoning {
+    fn deliver<'a>(&'a self, delivery: Delivery<'a>) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
+        Box::pin(async move {
+            let id = delivery.envelope.id;
+            let mut shared = match self.shared.lock() {
+                Ok(shared) => shared,
+                // A handler that recovers.
+                Err(poisoned) if id % 2 == 0 => poisoned.into_inner(),
+                Err(poisoned) => panic!("{poisoned}"),
+            };
+            assert!(id != self.poison, "while the lock is held");
+            shared.insert(id);
+            Outcome::Delivered
+        })
+    }
+}
+
+async fn a_mutex_that_a_panic_poisoned_fails_only_those_who_lock_it<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let events = world.publish(&["1", "2", "3", "4", "5", "6"]).await;
+    let sink = Arc::new(Poisoning { shared: Mutex::default(), poison: events[2].id });
+    let other = RecordingSink::new();
+    let spec = crm().max_in_flight(1).unwrap();
+    let relay = world.builder().consumer(spec, sink.clone()).consumer(named("erp"), other.clone());
+    let relay = RunningRelay::start(relay.build().unwrap());
+    world.settled("crm", events[5].id).await;
+    world.settled("erp", events[5].id).await;
+    relay.stop().await;
+    assert_eq!(other.delivered().len(), 6);
+    let dead: BTreeSet<i64> = world.dead().await.iter().map(|letter| letter.event_id).collect();
+    let done = sink.shared.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    assert_eq!(done.union(&dead).count(), 6, "each is delivered or dead: {done:?} {dead:?}");
+    assert!(dead.contains(&events[2].id) && done.contains(&events[5].id), "{done:?} {dead:?}");
+}
+
+/// Half of the permits are taken by handlers that never return.
+async fn a_handler_that_never_returns_ends_by_its_limit_and_keeps_nobody<T: TestDb>() {
+    struct Never(Arc<RecordingSink>);
+    impl Sink for Never {
+        fn deliver<'a>(
+            &'a self,
+            delivery: Delivery<'a>,
+        ) -> Pin<Box<dyn Future<Output = Outcome> + Send + 'a>> {
+            if delivery.envelope.aggregate_id.as_deref().is_some_and(|id| id.starts_with("never")) {
+                return Box::pin(std::future::pending());
+            }
+            self.0.deliver(delivery)
+        }
+    }
+    let world = World::<T>::new().await;
+    let events = world.publish(&["never 1", "never 2", "1", "2", "never 1", "1", "2", "3"]).await;
+    let sink = RecordingSink::new();
+    let spec = crm().retry(patient(2, Duration::from_millis(1))).max_in_flight(4).unwrap();
+    let spec = spec.timeout(Duration::from_millis(200)).unwrap();
+    let relay = world.builder().consumer(spec, Arc::new(Never(sink.clone()))).build().unwrap();
+    let relay = RunningRelay::start(relay);
+    world.settled("crm", events[7].id).await;
+    relay.stop().await;
+    assert_eq!(sink.delivered().len(), 5);
+    let dead = world.dead().await;
+    assert_eq!(dead.len(), 3);
+    assert!(
+        dead.iter().all(|letter| letter.attempts == 2 && letter.last_error.contains("time limit")),
+        "{dead:?}"
+    );
+}
+
+/// A handler that blocks its thread for three times the lease: the lease is renewed from another thread meanwhile.
+async fn a_blocked_thread_keeps_no_lease<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let sink = RecordingSink::scripted(|call| {
+        if aggregate(call) == "slow" && call.attempt == 1 {
+            std::thread::sleep(Duration::from_millis(3 * 600));
+        }
+        Outcome::Delivered
+    });
+    let mut settings = delivering(quick_settings());
+    settings.lease = Duration::from_millis(600);
+    let build = |name: &str| {
+        let mut settings = settings.clone();
+        settings.name = name.to_owned();
+        let spec = crm().timeout(Duration::from_millis(500)).unwrap();
+        RunningRelay::start(world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap())
+    };
+    let relays = [build("a"), build("b")];
+    let events = world.publish(&["slow", "1", "2"]).await;
+    world.settled("crm", events[2].id).await;
+    for relay in relays {
+        relay.stop().await;
+    }
+    assert_eq!(sink.overlaps(), 0);
+    assert_eq!(sink.delivered().len(), 3, "nobody else sent it meanwhile");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_blocked_thread_keeps_no_lease_on_postgres() {
+    Box::pin(a_blocked_thread_keeps_no_lease::<PgTestDb>()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_blocked_thread_keeps_no_lease_on_sqlite() {
+    Box::pin(a_blocked_thread_keeps_no_lease::<SqliteTestDb>()).await;
+}
