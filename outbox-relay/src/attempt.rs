@@ -123,6 +123,17 @@ fn validate(
 ) -> Result<(), Attempted> {
     let envelope = &send.event.envelope;
     let (event_type, major) = (envelope.event_type.as_str(), envelope.schema_version);
+    // Only an event whose attempts were counted before they were made gets here with none left.
+    if !send.replay && spec.retry_for(event_type).exhausted(send.attempts) {
+        return Err(Attempted::Dead(
+            DeadReason::Attempts,
+            format!(
+                "no attempt is left after {}: the process ended during the last one, or `max_attempts` was lowered; make \
+                 the handler end without taking the process along, then replay the event",
+                send.attempts
+            ),
+        ));
+    }
     if let Some(defect) = send.event.defect {
         return Err(Attempted::Dead(DeadReason::Undecodable, defect.to_string()));
     }
@@ -156,8 +167,11 @@ fn validate(
 }
 
 async fn deliver(consumer: &Consumer, send: &Send) -> Outcome {
-    let delivery =
-        Delivery { envelope: &send.event.envelope, attempt: send.attempts.saturating_add(1), replay: false };
+    let delivery = Delivery {
+        envelope: &send.event.envelope,
+        attempt: send.attempts.saturating_add(1),
+        replay: send.replay,
+    };
     match timeout(consumer.spec.timeout, consumer.sink.deliver(delivery)).await {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Retry {
@@ -201,7 +215,8 @@ pub(crate) fn judge(
         Attempted::Sink(Outcome::Delivered) => Verdict::Delivered,
         Attempted::Sink(Outcome::Unavailable { .. }) | Attempted::Lapsed => Verdict::Unavailable,
         Attempted::Sink(Outcome::Reject { error }) => dead(DeadReason::Rejected, attempts, &error),
-        Attempted::Sink(Outcome::Retry { error, .. }) if policy.exhausted(attempts) => {
+        // A replay is one more attempt, and no more than one.
+        Attempted::Sink(Outcome::Retry { error, .. }) if send.replay || policy.exhausted(attempts) => {
             dead(DeadReason::Attempts, attempts, &error)
         }
         Attempted::Sink(Outcome::Retry { error, after }) => {
@@ -214,7 +229,7 @@ pub(crate) fn judge(
             let since = send.schema_missing_since.unwrap_or(now);
             let waited = now.saturating_duration_since(since);
             match missing {
-                MissingSchema::Wait { dead_after } if waited >= dead_after => {
+                MissingSchema::Wait { dead_after } if send.replay || waited >= dead_after => {
                     dead(DeadReason::SchemaMissing, send.attempts, &error)
                 }
                 _ => Verdict::Park {
@@ -253,6 +268,7 @@ mod tests {
             },
             attempts,
             schema_missing_since: None,
+            replay: false,
         }
     }
 

@@ -1,13 +1,17 @@
 //! The straight line of an event: read, validate, deliver, settle.
 //!
 //! One engine runs one slot of one consumer while its owner holds the lease. [`Engine::cycle`] is the line; lanes that
-//! wait are in `engine/stalled.rs`, coming back and draining in `engine/idle.rs`. `slot` knows which event may go now;
+//! wait are in `engine/stalled.rs`, operators' decisions in `engine/decisions.rs`, coming back and draining in
+//! `engine/idle.rs`. `slot` knows which event may go now;
 //! `attempt` validates and delivers; everything that is written goes through [`Engine::settle`], which begins with the
 //! lease's fence. Sends run beside the cycle, up to the consumer's limit, with no database transaction open.
 
+mod caution;
+mod decisions;
 mod idle;
 mod seated;
 mod stalled;
+mod sweep;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,9 +31,11 @@ use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
 use crate::shared_read::Seat;
-use crate::slot::{Distrust, Page, Send, Slot, Verdict};
+use crate::slot::{Bounds, Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
 use crate::wakes::Wakes;
+
+use self::decisions::Decisions;
 
 /// How many ids are settled at once at most before the interval is over.
 const SETTLE_IDS: usize = 1_000;
@@ -38,6 +44,9 @@ const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
 /// .. or this many times what the last transaction cost, up to a second.
 const SETTLE_COST_FACTOR: u32 = 20;
 const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How many events of one lane wait in memory at most, and which part of the window.
+const LANE_ROWS: usize = 1_000;
+const LANE_SHARE: usize = 8;
 /// How often one consumer's waiting events are said aloud.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
@@ -101,6 +110,10 @@ pub(crate) struct Engine<DB: Backend> {
     seat: Option<Seat>,
     /// The last read of its own has reached the head.
     near_head: bool,
+    /// What operators have decided and an owner must carry out.
+    decisions: Decisions,
+    /// When dead gaps are looked into again.
+    next_sweep: Instant,
     /// When a waiting event was last said aloud.
     complained: Option<Instant>,
     /// Somebody asks for the slot.
@@ -126,7 +139,7 @@ impl<DB: Backend> Engine<DB> {
         let settings = Arc::clone(&company.settings);
         Ok(Self {
             telemetry: Telemetry::of(consumer.spec.name.as_str(), slot_number),
-            slot: Slot::claimed(claimed, now)?,
+            slot: Slot::claimed(claimed, bounds(&consumer, &settings, claimed.clean), now)?,
             fence: claimed.fence.clone(),
             lease: Lease::until(claimed_at + settings.lease),
             renewed: claimed_at,
@@ -141,6 +154,8 @@ impl<DB: Backend> Engine<DB> {
             reader: Reader::new(&settings, &company.tables, Arc::clone(&company.free_slots), now),
             seat: None,
             near_head: false,
+            decisions: Decisions::new(now),
+            next_sweep: now + settings.sweep_interval,
             complained: None,
             wanted: false,
             processed: 0,
@@ -167,8 +182,11 @@ impl<DB: Backend> Engine<DB> {
         if !self.follow()? && self.has_room() && Instant::now() >= self.reader.pace.next() {
             self.read().await?;
         }
+        self.carry_out().await?;
+        self.sweep().await?;
         self.wake().await?;
         self.resume().await?;
+        self.count().await?;
         self.send();
         self.telemetry.state(
             self.slot.in_flight(),
@@ -200,6 +218,7 @@ impl<DB: Backend> Engine<DB> {
 
     /// Takes in a page, whoever has read it.
     fn take_in(&mut self, page: Page) -> Result<(), Stop> {
+        self.decisions.note(&page.notices, self.consumer.spec.name.as_str());
         let (consumer, slot) = (&self.consumer, self.slot_number);
         let accepted = self.slot.take_in(page, |event| lane_of(consumer, slot, event))?;
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);
@@ -230,7 +249,7 @@ impl<DB: Backend> Engine<DB> {
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
     fn send(&mut self) {
         let now = Instant::now();
-        if !self.lease.holds() || self.is_held() {
+        if !self.lease.holds() || self.is_held() || !self.slot.has_next() {
             return;
         }
         let mut room = self.breaker.room(self.consumer.spec.max_in_flight, self.slot.in_flight(), now);
@@ -365,7 +384,7 @@ impl<DB: Backend> Engine<DB> {
         let began = Instant::now();
         let mut conn = self.session.connect().await?;
         let (settled, void) = self.slot.sets();
-        let (stalls, resumed, dead) = self.slot.changes();
+        let changes = self.slot.changes();
         let settlement = Settlement {
             consumer: self.consumer.spec.name.as_str(),
             slot: self.slot_number,
@@ -379,14 +398,15 @@ impl<DB: Backend> Engine<DB> {
                 attempts: change.failures,
                 reason: change.reason.as_deref(),
             }),
-            stalls: &stalls,
-            resumed: &resumed,
-            dead,
+            stalls: &changes.stalls,
+            resumed: &changes.resumed,
+            dead: changes.dead,
+            replays: changes.replays,
             release,
         };
         let unknown = self.outcome_unknown;
         self.outcome_unknown = unknown.or(Some(began));
-        let (writes, parks) = (self.has_changes(), !stalls.is_empty());
+        let (writes, parks) = (self.has_changes(), !changes.stalls.is_empty());
         if writes {
             crash_point("before_settle");
         }
@@ -450,14 +470,29 @@ fn held_until(held: bool, paused_for: Option<Duration>, now: Instant) -> Option<
     paused_for.filter(|_| held).map(|left| now + left)
 }
 
+/// What the slot may hold of one lane, and how many events go one at a time at first: after an owner that ended without
+/// giving the slot back, as many as it can have had on its way or unsettled, if an event can end the process.
+fn bounds(consumer: &Consumer, settings: &Settings, clean: bool) -> Bounds {
+    let careful = !clean && consumer.sink.in_process();
+    Bounds {
+        lane_rows: (settings.window_rows / LANE_SHARE).clamp(1, LANE_ROWS),
+        lane_bytes: settings.window_bytes / LANE_SHARE,
+        caution: if careful { consumer.spec.max_in_flight + SETTLE_IDS } else { 0 },
+    }
+}
+
+/// Whether another slot of the consumer has the event.
+fn is_foreign(consumer: &Consumer, slot: i32, event: &StoredEvent) -> bool {
+    let slots = consumer.spec.slots;
+    slots > 1 && slot_of(&event.envelope.lane(), slots) != slot
+}
+
 /// The lane of an event for this slot of the consumer; `None` when the consumer does not want it, or another slot has it.
 fn lane_of(consumer: &Consumer, slot: i32, event: &StoredEvent) -> Option<Lane> {
     let envelope = &event.envelope;
     let spec = &consumer.spec;
-    if spec.slots > 1 && slot_of(&envelope.lane(), spec.slots) != slot {
-        return None;
-    }
-    if spec.wants(&envelope.event_type, envelope.schema_version) == Want::Skip {
+    let wanted = spec.wants(&envelope.event_type, envelope.schema_version) != Want::Skip;
+    if is_foreign(consumer, slot, event) || !wanted {
         return None;
     }
     let alone = event.delayed || spec.ordering == Ordering::None;

@@ -117,6 +117,41 @@ impl Reader {
         Ok(page)
     }
 
+    /// The first rows of these ranges of ids, wherever the cursor is: at most so many.
+    pub(crate) async fn rows<DB: Backend>(
+        &mut self,
+        session: &mut Session<DB>,
+        ranges: &[(i64, i64)],
+        most: usize,
+        who: &str,
+    ) -> Result<Batch, ReadError> {
+        let read = Read {
+            gaps: ranges,
+            above: i64::MAX,
+            limit: u32::try_from(most).unwrap_or(u32::MAX).min(self.appetite.rows()),
+            max_bytes: self.settings.read_bytes,
+            max_payload_bytes: self.settings.read_bytes,
+            without_payloads: false,
+            notices: false,
+        };
+        let conn = session.connect().await?;
+        let suspected = self.appetite.suspects();
+        let page = read_page::<DB>(conn, self.settings.deadline, &self.tables, &read, suspected).await;
+        let (conn, batch) = page.map_err(|error| self.failed::<DB>(error, who))?;
+        self.appetite.fed();
+        // What does not come from here would be taken for deleted.
+        if !batch.primary {
+            return Err(Distrust::Standby.into());
+        }
+        if !batch.sees_all_rows {
+            return Err(Distrust::Hidden.into());
+        }
+        if let Some(conn) = conn {
+            session.keep(conn);
+        }
+        Ok(batch)
+    }
+
     /// Asks for less the next time: one row that the server cannot print must not keep all others back.
     pub(crate) fn failed<DB: Backend>(&mut self, error: SessionError, who: &str) -> SessionError {
         if error.blames_answer::<DB>() {

@@ -54,6 +54,8 @@ pub struct Settings {
     pub grace: Duration,
     /// The time limit of one database call. Default 4 s.
     pub deadline: Duration,
+    /// How often an owner looks for rows whose ids were given up; only while there are such ids. Default 60 s.
+    pub sweep_interval: Duration,
     /// Whether to listen for the notifications of `Hint::notify`: one more connection per relay, and events of other
     /// processes start at once instead of at the next poll. Needs a session of its own, so leave it off behind a pooler
     /// in transaction mode. Without effect on SQLite. Default off.
@@ -78,6 +80,7 @@ impl Default for Settings {
             window_bytes: 64 * 1024 * 1024,
             grace: Duration::from_secs(30),
             deadline: Duration::from_secs(4),
+            sweep_interval: Duration::from_secs(60),
             listen: false,
             missing_schema: MissingSchema::default(),
             random: rand::random::<f64>,

@@ -7,6 +7,7 @@
 //! | `outbox_retried_total` | counter | consumer | attempts that failed and will be repeated |
 //! | `outbox_dead_letters_total` | counter | consumer, reason | events that became dead |
 //! | `outbox_late_events_total` | counter | consumer | events that came after a later one of their lane had gone |
+//! | `outbox_swept_events_total` | counter | consumer | events that came although their ids had been given up |
 //! | `outbox_dead_gaps_total` | counter | consumer | ids given up because their transactions rolled back |
 //! | `outbox_open_gaps` | gauge | consumer, slot | ranges of ids that may still come |
 //! | `outbox_in_flight` | gauge | consumer, slot | events at the sink |
@@ -65,6 +66,7 @@ pub(crate) struct Telemetry {
     delivered: Counter,
     retried: Counter,
     late: Counter,
+    swept: Counter,
     dead_gaps: Counter,
     lease_lost: Counter,
     database_errors: Counter,
@@ -83,6 +85,7 @@ impl Telemetry {
             delivered: counter!("outbox_delivered_total", "consumer" => name()),
             retried: counter!("outbox_retried_total", "consumer" => name()),
             late: counter!("outbox_late_events_total", "consumer" => name()),
+            swept: counter!("outbox_swept_events_total", "consumer" => name()),
             dead_gaps: counter!("outbox_dead_gaps_total", "consumer" => name()),
             lease_lost: counter!("outbox_lease_lost_total", "consumer" => name()),
             database_errors: counter!("outbox_database_errors_total", "consumer" => name()),
@@ -98,6 +101,10 @@ impl Telemetry {
         self.read.increment(events as u64);
         self.late.increment(late as u64);
         self.dead_gaps.increment(dead_gaps);
+    }
+
+    pub(crate) fn swept(&self, events: usize) {
+        self.swept.increment(events as u64);
     }
 
     pub(crate) fn delivered(&self) {

@@ -17,6 +17,8 @@ pub struct Call {
     pub envelope: Envelope,
     /// The attempt that the relay counted, from 1.
     pub attempt: u32,
+    /// Whether an operator has it sent again.
+    pub replay: bool,
     /// What was answered; `None` while the call runs, or when it was dropped or panicked.
     pub outcome: Option<Outcome>,
 }
@@ -150,6 +152,7 @@ impl RecordingSink {
             index: state.calls.len(),
             envelope: delivery.envelope.clone(),
             attempt: delivery.attempt,
+            replay: delivery.replay,
             outcome: None,
         };
         state.calls.push(call.clone());

@@ -41,6 +41,7 @@ impl<DB: Backend> Engine<DB> {
         for time in [self.wakes.next(), room].into_iter().flatten() {
             at = at.min(time);
         }
+        at = [self.decisions.next(), self.sweep_due()].into_iter().flatten().fold(at, Instant::min);
         let now = Instant::now();
         let resumes = self.slot.may_resume()
             && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
@@ -59,6 +60,7 @@ impl<DB: Backend> Engine<DB> {
             && self.slot.in_flight() == 0
             && self.answers.is_empty()
             && !self.slot.may_resume()
+            && self.decisions.next().is_none()
             && (!self.slot.may_send() || self.breaker.open_until().is_some() || self.is_held())
             && self.wakes.next().is_none_or(|time| time > Instant::now())
     }
@@ -89,6 +91,7 @@ impl<DB: Backend> Engine<DB> {
             return Ok(false);
         }
         self.collect().await?;
+        self.slot.recall();
         if self.slot.in_flight() > 0 && Instant::now() < until {
             let limit = until.min(self.renewed + self.settings.lease / 3);
             let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;

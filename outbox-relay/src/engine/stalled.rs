@@ -117,7 +117,11 @@ impl<DB: Backend> Engine<DB> {
         if harmless {
             return Ok(false);
         }
-        let lane = &answer.send.lane;
+        self.is_overtaken(&answer.send.lane).await
+    }
+
+    /// Whether a later event of the lane than the one in flight has gone.
+    pub(super) async fn is_overtaken(&mut self, lane: &Lane) -> Result<bool, Stop> {
         let Some(id) = self.slot.may_be_overtaken(lane) else { return Ok(false) };
         let mut from = id + 1;
         loop {

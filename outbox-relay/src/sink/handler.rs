@@ -61,6 +61,10 @@ impl<DB: Backend, H: Handler<DB>> Sink for HandlerSink<DB, H> {
         }
         .boxed()
     }
+
+    fn in_process(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(all(test, feature = "postgres"))]

@@ -16,6 +16,13 @@ pub trait Sink: Send + Sync + 'static {
     /// Delivers one event. Dropping the future must be safe at any await: the relay drops it at the consumer's time
     /// limit and when it loses the lease. A panic counts as [`Outcome::Retry`].
     fn deliver<'a>(&'a self, delivery: Delivery<'a>) -> BoxFuture<'a, Outcome>;
+
+    /// Whether an event can end the relay's process, because foreign code handles it there. Then, after a relay that
+    /// ended without giving the consumer back, events go one at a time at first, each attempt written before it is
+    /// made: an event that ends the process again and again is dead after its attempts.
+    fn in_process(&self) -> bool {
+        false
+    }
 }
 
 /// One attempt to deliver one event.

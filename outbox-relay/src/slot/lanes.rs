@@ -38,16 +38,86 @@ impl Event {
     }
 }
 
+/// What waits in a lane that is not stalled, lowest id first.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    events: BTreeMap<i64, Event>,
+    bytes: usize,
+}
+
+impl Queue {
+    pub(super) fn insert(&mut self, event: Event) {
+        self.bytes += event.bytes();
+        self.events.insert(event.id(), event);
+    }
+
+    pub(super) fn pop_first(&mut self) -> Option<Event> {
+        let (_, event) = self.events.pop_first()?;
+        self.bytes -= event.bytes();
+        Some(event)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Event> {
+        self.events.values()
+    }
+
+    pub(super) fn into_events(self) -> impl Iterator<Item = Event> {
+        self.events.into_values()
+    }
+}
+
+/// A dead letter that an operator sends again.
+#[derive(Debug, Clone)]
+pub(super) struct Replay {
+    pub(super) event: Event,
+    /// Attempts before the next one.
+    pub(super) attempts: u32,
+    /// The next attempt is written in the letter already.
+    pub(super) counted: bool,
+}
+
+/// What the sink has of a lane.
+#[derive(Debug)]
+pub(super) enum InFlight {
+    /// An event in the order of its lane.
+    Event(Event),
+    /// A dead letter that goes again.
+    Replay(Replay),
+}
+
+impl InFlight {
+    pub(super) fn event(&self) -> &Event {
+        match self {
+            Self::Event(event) | Self::Replay(Replay { event, .. }) => event,
+        }
+    }
+}
+
 /// A lane that has something to do.
 #[derive(Debug, Default)]
 pub(super) struct LaneState {
     /// Of a lane that is not stalled: what waits, lowest id first.
-    pub(super) waiting: BTreeMap<i64, Event>,
+    pub(super) waiting: Queue,
+    /// What goes again before anything else of the lane, lowest id first, also while the lane is stalled or blocked.
+    pub(super) replays: BTreeMap<i64, Replay>,
     /// What the sink has.
-    pub(super) in_flight: Option<Event>,
+    pub(super) in_flight: Option<InFlight>,
     /// Set while a stall row stands for the lane's events from its head on.
     pub(super) stall: Option<Stalled>,
-    /// The stall row's deletion is not committed yet: nothing is sent until it is.
+    /// Something about the lane must be committed before anything of it is sent: the deletion of its stall row, or an
+    /// attempt that is counted first.
     pub(super) committing: bool,
     /// Whether the lane is in the list of those that may send.
     pub(super) listed_ready: bool,
@@ -62,8 +132,10 @@ pub(super) struct Stalled {
     pub(super) head_id: i64,
     /// The head was raised by a send, and the row that is or will be written still has a lower one.
     pub(super) ahead: bool,
-    /// Failures of the head so far.
+    /// Failures of the head so far, with the attempt to come when it is `counted`.
     pub(super) attempts: u32,
+    /// The head's next attempt is part of `attempts` already.
+    pub(super) counted: bool,
     /// A dead head blocks the lane.
     pub(super) blocked: bool,
     /// The row covers its head alone.
@@ -87,6 +159,7 @@ impl Stalled {
             head_id: row.head_id,
             ahead: false,
             attempts: row.attempts,
+            counted: false,
             blocked: row.blocked,
             single: row.single,
             due: false,
@@ -97,12 +170,26 @@ impl Stalled {
         }
     }
 
+    /// Failures of the head before its next attempt.
+    pub(super) fn failures(&self) -> u32 {
+        self.attempts - u32::from(self.counted)
+    }
+
+    /// The head becomes `id`, which was not tried yet.
+    pub(super) fn advance(&mut self, id: i64) {
+        self.head_id = id;
+        self.attempts = 0;
+        self.counted = false;
+        self.schema_missing_since = None;
+    }
+
     /// A lane whose head has just failed.
     pub(super) fn parked(head_id: i64, single: bool) -> Self {
         Self {
             head_id,
             ahead: false,
             attempts: 0,
+            counted: false,
             blocked: false,
             single,
             due: false,
@@ -130,10 +217,11 @@ impl LaneState {
     pub(super) fn may_send(&self) -> bool {
         self.in_flight.is_none()
             && !self.committing
-            && match &self.stall {
-                Some(stall) => !stall.blocked && !stall.list.is_empty(),
-                None => !self.waiting.is_empty(),
-            }
+            && (!self.replays.is_empty()
+                || match &self.stall {
+                    Some(stall) => !stall.blocked && !stall.list.is_empty(),
+                    None => !self.waiting.is_empty(),
+                })
     }
 
     /// Whether the lane must be read by index now.
@@ -150,33 +238,51 @@ impl LaneState {
 
     /// Whether the lane can be forgotten.
     pub(super) fn is_done(&self) -> bool {
-        self.waiting.is_empty() && self.in_flight.is_none() && self.stall.is_none() && !self.committing
+        self.waiting.is_empty()
+            && self.replays.is_empty()
+            && self.in_flight.is_none()
+            && self.stall.is_none()
+            && !self.committing
     }
 
-    /// Takes what goes next.
-    pub(super) fn take_next(&mut self) -> Option<Event> {
-        match &mut self.stall {
+    /// Takes what goes next. The head of a stalled lane rises with it.
+    pub(super) fn take_next(&mut self) -> Option<InFlight> {
+        if let Some((_, replay)) = self.replays.pop_first() {
+            return Some(InFlight::Replay(replay));
+        }
+        let event = match &mut self.stall {
             Some(stall) => {
                 let event = stall.list.pop_front()?;
                 if stall.head_id != event.id() {
-                    stall.head_id = event.id();
+                    stall.advance(event.id());
                     stall.ahead = true;
-                    stall.attempts = 0;
-                    stall.schema_missing_since = None;
                 }
-                Some(event)
+                event
             }
-            None => self.waiting.pop_first().map(|(_, event)| event),
+            None => self.waiting.pop_first()?,
+        };
+        Some(InFlight::Event(event))
+    }
+
+    /// Takes the event `id` if it is here and its attempt is counted.
+    pub(super) fn take_counted(&mut self, id: i64) -> Option<InFlight> {
+        if self.replays.get(&id).is_some_and(|replay| replay.counted) {
+            return self.replays.remove(&id).map(InFlight::Replay);
         }
+        let stall = self.stall.as_mut().filter(|stall| stall.counted && stall.head_id == id)?;
+        stall.list.pop_front_if(|event| event.id() == id).map(InFlight::Event)
     }
 
     /// Puts back what was not delivered, in front.
-    pub(super) fn put_back(&mut self, event: Event) {
-        match &mut self.stall {
-            Some(stall) => stall.list.push_front(event),
-            None => {
-                self.waiting.insert(event.id(), event);
+    pub(super) fn put_back(&mut self, sent: InFlight) {
+        match sent {
+            InFlight::Replay(replay) => {
+                self.replays.insert(replay.event.id(), replay);
             }
+            InFlight::Event(event) => match &mut self.stall {
+                Some(stall) => stall.list.push_front(event),
+                None => self.waiting.insert(event),
+            },
         }
     }
 }

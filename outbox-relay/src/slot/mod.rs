@@ -5,18 +5,22 @@
 //! flight), under a stall row, or through. `settled` holds those that are through, those under a stall row, and the dead
 //! gaps; a stall row and the ids that it covers are always written in the same transaction.
 
+mod busy;
+mod caution;
 mod cursor;
 mod gaps;
 mod lanes;
+mod replay;
 mod send;
 mod settle;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, Stall, StoredEvent};
+use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, ReplayResult, Stall, StoredEvent};
 use outbox_sdk::injection::planted;
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
@@ -29,6 +33,17 @@ pub(crate) use lanes::Event;
 
 /// How many ranges of dead gaps are remembered, to find rows that came in spite of the rules.
 const VOID_RANGES: usize = 1_000;
+
+/// What bounds a slot's memory, and its trust in its events.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// How many events of one lane may wait in memory ..
+    pub(crate) lane_rows: usize,
+    /// .. and how many bytes of payload.
+    pub(crate) lane_bytes: usize,
+    /// How many events go one at a time at first, each attempt written before it is made.
+    pub(crate) caution: usize,
+}
 
 /// What one owner knows about its slot.
 #[derive(Debug)]
@@ -48,6 +63,11 @@ pub(crate) struct Slot {
     resumed_turn: bool,
     resumable: VecDeque<Lane>,
     pending: Pending,
+    bounds: Bounds,
+    /// While events go one at a time: how it stands.
+    caution: Option<caution::Caution>,
+    /// Dead letters that are in memory to go again, or whose result is not committed.
+    replaying: BTreeSet<i64>,
     /// Lanes that were parked since the owner last asked, and when they are likely to be due.
     parked: Vec<(Lane, Duration)>,
     rows: usize,
@@ -63,6 +83,11 @@ struct Pending {
     stalls: BTreeMap<Lane, Stall>,
     resumed: BTreeSet<Lane>,
     dead: Vec<NewDeadLetter>,
+    replays: Vec<ReplayResult>,
+    /// Lanes of which something is sent only after the commit, beside those in `resumed`.
+    held: BTreeSet<Lane>,
+    /// Sets have changed although no id was settled.
+    sets: bool,
     /// Something waits for the commit.
     urgent: bool,
 }
@@ -78,6 +103,8 @@ pub(crate) struct Send {
     pub(crate) attempts: u32,
     /// Since when it has waited for its schema, if it has.
     pub(crate) schema_missing_since: Option<Instant>,
+    /// An operator sends a dead letter again.
+    pub(crate) replay: bool,
 }
 
 /// What an attempt came to, with everything decided.
@@ -85,7 +112,7 @@ pub(crate) struct Send {
 pub(crate) enum Verdict {
     /// The sink has it.
     Delivered,
-    /// The lane waits.
+    /// The lane waits. Never of a replay, which is dead again when it fails.
     Park {
         /// Failures of this event so far.
         attempts: u32,
@@ -123,7 +150,7 @@ impl Slot {
     ///
     /// # Errors
     /// The key of a stall row that this release does not understand: its events would never come.
-    pub(crate) fn claimed(claimed: &Claimed, now: Instant) -> Result<Self, String> {
+    pub(crate) fn claimed(claimed: &Claimed, bounds: Bounds, now: Instant) -> Result<Self, String> {
         let mut slot = Self {
             cursor: Cursor::behind(&claimed.settled),
             settled: claimed.settled.clone(),
@@ -135,6 +162,9 @@ impl Slot {
             resumed_turn: false,
             resumable: VecDeque::new(),
             pending: Pending::default(),
+            bounds,
+            caution: caution::Caution::over(bounds.caution),
+            replaying: BTreeSet::new(),
             parked: Vec::new(),
             rows: 0,
             bytes: 0,
@@ -255,7 +285,8 @@ impl Slot {
         let event = Event { checked, ..Event::new(stored, filled_gap) };
         self.rows += 1;
         self.bytes += event.bytes();
-        self.lanes.entry(lane.clone()).or_default().waiting.insert(id, event);
+        self.lanes.entry(lane.clone()).or_default().waiting.insert(event);
+        self.park_when_busy(&lane);
         self.refresh(&lane);
         late
     }

@@ -7,30 +7,44 @@ use outbox_sdk::Lane;
 use outbox_sdk::backend::{Due, LaneEntry};
 use outbox_sdk::injection::planted;
 
-use super::lanes::Stalled;
+use super::lanes::{InFlight, Stalled};
 use super::{Send, Slot, Verdict};
 
 impl Slot {
     /// The next event that may go, first come first served among the lanes.
     pub(crate) fn next_send(&mut self) -> Option<Send> {
+        if self.is_cautious() {
+            return self.next_counted();
+        }
         while let Some(lane) = self.next_ready() {
             let Some(state) = self.lanes.get_mut(&lane) else { continue };
             state.listed_ready = false;
             if !state.may_send() {
                 continue;
             }
-            let Some(event) = state.take_next() else { continue };
-            state.in_flight = Some(event.clone());
-            self.in_flight += 1;
-            if planted("settled-before-answer") {
-                self.settle_id(event.id());
-            }
-            let Some(state) = self.lanes.get(&lane) else { continue };
-            let (attempts, schema_missing_since) =
-                state.stall.as_ref().map_or((0, None), |stall| (stall.attempts, stall.schema_missing_since));
-            return Some(Send { lane, event, attempts, schema_missing_since });
+            let Some(sent) = state.take_next() else { continue };
+            return Some(self.dispatch(lane, sent));
         }
         None
+    }
+
+    /// Notes that the event is on its way.
+    pub(super) fn dispatch(&mut self, lane: Lane, sent: InFlight) -> Send {
+        if planted("settled-before-answer") {
+            self.settle_id(sent.event().id());
+        }
+        let state = self.lanes.entry(lane.clone()).or_default();
+        let (attempts, schema_missing_since, replay) = match &sent {
+            InFlight::Replay(replay) => (replay.attempts, None, true),
+            InFlight::Event(_) => match &state.stall {
+                Some(stall) => (stall.failures(), stall.schema_missing_since, false),
+                None => (0, None, false),
+            },
+        };
+        let event = sent.event().clone();
+        state.in_flight = Some(sent);
+        self.in_flight += 1;
+        Send { lane, event, attempts, schema_missing_since, replay }
     }
 
     /// Prepares a probe: moves a lane drawn at random to the front of each list, since those that have waited longest may
@@ -47,7 +61,7 @@ impl Slot {
         }
     }
 
-    fn next_ready(&mut self) -> Option<Lane> {
+    pub(super) fn next_ready(&mut self) -> Option<Lane> {
         self.resumed_turn = !self.resumed_turn;
         if self.resumed_turn {
             self.resumed_ready.pop_front().or_else(|| self.ready.pop_front())
@@ -70,7 +84,7 @@ impl Slot {
     /// an event that filled a gap can have been overtaken.
     pub(crate) fn may_be_overtaken(&self, lane: &Lane) -> Option<i64> {
         let state = self.lanes.get(lane)?;
-        let event = state.in_flight.as_ref()?;
+        let InFlight::Event(event) = state.in_flight.as_ref()? else { return None };
         (matches!(lane, Lane::Aggregate(_)) && state.stall.is_none() && event.filled_gap).then(|| event.id())
     }
 
@@ -85,16 +99,20 @@ impl Slot {
 
     /// Takes in what the attempt on `lane` came to. `overtaken`: a later event of the lane has gone already.
     pub(crate) fn answer(&mut self, lane: &Lane, verdict: Verdict, overtaken: bool) {
-        let Some(event) = self.lanes.get_mut(lane).and_then(|state| state.in_flight.take()) else { return };
+        let Some(sent) = self.lanes.get_mut(lane).and_then(|state| state.in_flight.take()) else { return };
         self.in_flight -= 1;
-        let id = event.id();
-        if verdict == Verdict::Unavailable {
-            if let Some(state) = self.lanes.get_mut(lane) {
-                state.put_back(event);
+        let event = match sent {
+            sent if verdict == Verdict::Unavailable => {
+                self.not_tried(lane, sent);
+                return;
             }
-            self.refresh(lane);
-            return;
-        }
+            InFlight::Replay(replay) => {
+                self.answer_replay(lane, replay, verdict);
+                return;
+            }
+            InFlight::Event(event) => event,
+        };
+        let id = event.id();
         self.rows -= 1;
         self.bytes -= event.bytes();
         self.settle_id(id);
@@ -129,13 +147,32 @@ impl Slot {
         }
     }
 
+    /// Back to where it was, since nobody has tried it; an attempt that was counted for it is taken back.
+    pub(super) fn not_tried(&mut self, lane: &Lane, mut sent: InFlight) {
+        if let InFlight::Replay(replay) = &mut sent
+            && replay.counted
+        {
+            self.recall_replay(replay);
+        }
+        let Some(state) = self.lanes.get_mut(lane) else { return };
+        let counted = matches!(sent, InFlight::Event(_)) && state.stall.as_ref().is_some_and(|s| s.counted);
+        state.put_back(sent);
+        if counted {
+            self.write_stall(lane, |stall, row| {
+                stall.attempts = stall.failures();
+                stall.counted = false;
+                row.attempts = stall.attempts;
+                row.schema_missing = stall.schema_missing_since.is_some();
+            });
+        }
+        self.refresh(lane);
+    }
+
     /// The event is behind us: the head of a stalled lane moves on.
     fn pass(&mut self, lane: &Lane, id: i64) {
         let hwm = self.cursor.hwm();
         let moved = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()).is_some_and(|stall| {
-            stall.head_id = if planted("head-to-mark") { hwm + 1 } else { id + 1 };
-            stall.attempts = 0;
-            stall.schema_missing_since = None;
+            stall.advance(if planted("head-to-mark") { hwm + 1 } else { id + 1 });
             !stall.single
         });
         if moved {
@@ -146,7 +183,7 @@ impl Slot {
 
     /// Stalls the lane at `id`, so that its row covers everything from there on; or `id` alone, when a later event has
     /// gone already. Returns the lane that is stalled now.
-    fn stall(&mut self, lane: &Lane, id: i64, overtaken: bool) -> Lane {
+    pub(super) fn stall(&mut self, lane: &Lane, id: i64, overtaken: bool) -> Lane {
         let single = Lane::Single(id);
         let alone = matches!(lane, Lane::Single(_))
             || (overtaken && self.lanes.get(lane).is_some_and(|state| state.stall.is_none()));
@@ -165,7 +202,8 @@ impl Slot {
             self.rows -= 1;
             self.bytes -= event.bytes();
         }
-        for (waiting, event) in queue {
+        for event in queue.into_events() {
+            let waiting = event.id();
             if waiting > id {
                 self.rows -= 1;
                 self.bytes -= event.bytes();
@@ -173,7 +211,7 @@ impl Slot {
             } else {
                 // It came after a later event had been sent: it goes alone, and never moves the head back.
                 let late = Lane::Single(waiting);
-                self.lanes.entry(late.clone()).or_default().waiting.insert(waiting, event);
+                self.lanes.entry(late.clone()).or_default().waiting.insert(event);
                 self.refresh(&late);
             }
         }

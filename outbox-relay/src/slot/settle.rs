@@ -3,11 +3,24 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use outbox_sdk::backend::{LanePage, NewDeadLetter, Stall, StoredEvent};
+use outbox_sdk::backend::{LanePage, NewDeadLetter, ReplayResult, Stall, StoredEvent};
 use outbox_sdk::injection::planted;
 use outbox_sdk::{Lane, Progress};
 
 use super::{Event, Slot};
+
+/// What the next transaction writes beside the sets.
+#[derive(Debug)]
+pub(crate) struct Changes<'a> {
+    /// Stall rows to write.
+    pub(crate) stalls: Vec<Stall>,
+    /// Keys of stall rows to delete.
+    pub(crate) resumed: Vec<String>,
+    /// Dead letters to write.
+    pub(crate) dead: &'a [NewDeadLetter],
+    /// What replays came to.
+    pub(crate) replays: &'a [ReplayResult],
+}
 
 impl Slot {
     /// Lanes that were parked since the last call, each with how long it is likely to wait. The database decides when
@@ -65,7 +78,9 @@ impl Slot {
             let id = stored.envelope.id;
             let single = Lane::Single(id);
             let open = self.cursor.is_missing(id) && !planted("lane-read-unfiltered");
-            let elsewhere = open || (single != *lane && self.lanes.contains_key(&single));
+            // A row in a dead gap is the sweep's, which puts it where it belongs.
+            let elsewhere =
+                open || self.void.contains(id) || (single != *lane && self.lanes.contains_key(&single));
             if !elsewhere && wants(&stored) {
                 let event = Event::new(stored, false);
                 self.rows += 1;
@@ -91,6 +106,8 @@ impl Slot {
     pub(crate) fn has_changes(&self) -> bool {
         let pending = &self.pending;
         pending.ids > 0
+            || pending.sets
+            || !pending.replays.is_empty()
             || !pending.stalls.is_empty()
             || !pending.resumed.is_empty()
             || !pending.dead.is_empty()
@@ -106,22 +123,29 @@ impl Slot {
         (&self.settled, &self.void)
     }
 
-    /// Stall rows to write, keys of stall rows to delete, dead letters to write.
-    pub(crate) fn changes(&self) -> (Vec<Stall>, Vec<String>, &[NewDeadLetter]) {
-        (
-            self.pending.stalls.values().cloned().collect(),
-            self.pending.resumed.iter().map(Lane::key).collect(),
-            &self.pending.dead,
-        )
+    /// What goes with the sets.
+    pub(crate) fn changes(&self) -> Changes<'_> {
+        Changes {
+            stalls: self.pending.stalls.values().cloned().collect(),
+            resumed: self.pending.resumed.iter().map(Lane::key).collect(),
+            dead: &self.pending.dead,
+            replays: &self.pending.replays,
+        }
     }
 
     /// Everything of [`sets`](Self::sets) and [`changes`](Self::changes) is committed.
     pub(crate) fn committed(&mut self) {
         let done = std::mem::take(&mut self.pending);
-        if done.ids > 0 {
+        if done.ids > 0 || done.sets {
             self.stored.clone_from(&self.settled);
         }
-        for lane in done.resumed {
+        for result in &done.replays {
+            // One that is only counted is still on its way.
+            if !matches!(result, ReplayResult::Counted { .. }) {
+                self.replaying.remove(&result.event_id());
+            }
+        }
+        for lane in done.resumed.into_iter().chain(done.held) {
             if let Some(state) = self.lanes.get_mut(&lane) {
                 state.committing = false;
             }

@@ -37,8 +37,8 @@ pub use operate::{
     StallState, Standing, TypeFilter, UnknownLetterState, Writer,
 };
 pub use progress::{
-    Checks, Claim, ClaimRequest, Claimed, DeadReason, Due, DueStall, Fence, NewDeadLetter, Pause, Refusal,
-    Settled, Settlement, Stall, StallRow,
+    Checks, Claim, ClaimRequest, Claimed, DeadReason, DiscardedHead, Due, DueStall, Fence, NewDeadLetter,
+    Pause, Refusal, ReplayRequest, ReplayResult, Settled, Settlement, Stall, StallRow,
 };
 pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 
@@ -167,4 +167,20 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
         consumer: &str,
         lanes: &[String],
     ) -> impl Future<Output = Result<Vec<DueStall>, Error>> + Send;
+
+    /// Dead letters of the consumer that are to go again, with ids above `after`: at most `limit`, lowest id first.
+    fn replay_requests(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        after: i64,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<ReplayRequest>, Error>> + Send;
+
+    /// Blocked lanes of the consumer whose heads an operator has discarded.
+    fn discarded_heads(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+    ) -> impl Future<Output = Result<Vec<DiscardedHead>, Error>> + Send;
 }

@@ -180,8 +180,18 @@ pub struct Settlement<'a> {
     pub resumed: &'a [String],
     /// Events that are dead now.
     pub dead: &'a [NewDeadLetter],
+    /// What has become of dead letters that were to go again. One that is not in the state that the result begins from
+    /// stays as it is.
+    pub replays: &'a [ReplayResult],
     /// Give the slot back.
     pub release: bool,
+}
+
+impl Settlement<'_> {
+    /// Whether the fenced update is all there is to write.
+    pub(crate) fn is_one_row(&self) -> bool {
+        self.stalls.is_empty() && self.resumed.is_empty() && self.dead.is_empty() && self.replays.is_empty()
+    }
 }
 
 /// A pause of a whole consumer, because its destination is down.
@@ -247,6 +257,134 @@ pub struct NewDeadLetter {
     pub max_attempts: u32,
     /// What went wrong, without payload or secret.
     pub last_error: String,
+}
+
+/// A dead letter that an operator wants to go again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayRequest {
+    /// The event's id.
+    pub event_id: i64,
+    /// How often it was tried.
+    pub attempts: u32,
+}
+
+/// A blocked lane whose dead head an operator has discarded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiscardedHead {
+    /// The lane's key.
+    pub lane: String,
+    /// The dead event.
+    pub head_id: i64,
+}
+
+/// What has become of a dead letter that was to go again. A result begins from state `replay`, or, when the attempt was
+/// `counted` before, from the letter as [`Counted`](Self::Counted) left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplayResult {
+    /// The sink has it: `replayed`.
+    Delivered {
+        /// The event's id.
+        event_id: i64,
+        /// How often it was tried.
+        attempts: u32,
+        /// The attempt was written before it was made.
+        counted: bool,
+    },
+    /// It is dead again.
+    Failed {
+        /// What is written down.
+        letter: NewDeadLetter,
+        /// How many attempts were written before the last was made, if it was: the letter is found by them.
+        counted: Option<u32>,
+    },
+    /// The attempt is about to be made, and may end the process: dead until it is known what came of it.
+    Counted {
+        /// The event's id.
+        event_id: i64,
+        /// How often it was tried, with the attempt to come.
+        attempts: u32,
+    },
+    /// The attempt that was counted was not made: to go again as before.
+    Recalled {
+        /// The event's id.
+        event_id: i64,
+        /// How often it was tried, without that attempt.
+        attempts: u32,
+    },
+    /// It cannot go: dead for the same reason as before, after as many attempts.
+    Refused {
+        /// The event's id.
+        event_id: i64,
+        /// Why.
+        error: String,
+    },
+}
+
+impl ReplayResult {
+    /// The event's id.
+    #[must_use]
+    pub const fn event_id(&self) -> i64 {
+        match self {
+            Self::Delivered { event_id, .. }
+            | Self::Counted { event_id, .. }
+            | Self::Recalled { event_id, .. }
+            | Self::Refused { event_id, .. }
+            | Self::Failed { letter: NewDeadLetter { event_id, .. }, .. } => *event_id,
+        }
+    }
+
+    /// As columns of the statement that writes it.
+    pub(crate) fn columns(&self) -> ReplayColumns<'_> {
+        const ENDED: &str = "the process ended during the attempt";
+        let dead = ReplayColumns {
+            event_id: self.event_id(),
+            state: "dead",
+            counted: None,
+            reason: None,
+            attempts: None,
+            max_attempts: None,
+            last_error: None,
+        };
+        match self {
+            Self::Delivered { attempts, counted, .. } => ReplayColumns {
+                state: "replayed",
+                counted: counted.then_some(*attempts),
+                attempts: Some(*attempts),
+                ..dead
+            },
+            Self::Failed { letter, counted } => ReplayColumns {
+                counted: *counted,
+                reason: Some(letter.reason.as_str()),
+                attempts: Some(letter.attempts),
+                max_attempts: Some(letter.max_attempts),
+                last_error: Some(&letter.last_error),
+                ..dead
+            },
+            Self::Counted { attempts, .. } => {
+                ReplayColumns { attempts: Some(*attempts), last_error: Some(ENDED), ..dead }
+            }
+            Self::Recalled { attempts, .. } => ReplayColumns {
+                state: "replay",
+                counted: Some(attempts.saturating_add(1)),
+                attempts: Some(*attempts),
+                ..dead
+            },
+            Self::Refused { error, .. } => ReplayColumns { last_error: Some(error), ..dead },
+        }
+    }
+}
+
+/// A [`ReplayResult`] as its statement takes it; `None` leaves a column as it is.
+#[cfg_attr(feature = "sqlite", derive(serde::Serialize))]
+pub(crate) struct ReplayColumns<'a> {
+    pub(crate) event_id: i64,
+    pub(crate) state: &'static str,
+    /// The attempts of the dead letter that it begins from; `None` = it begins from state `replay`.
+    pub(crate) counted: Option<u32>,
+    pub(crate) reason: Option<&'static str>,
+    pub(crate) attempts: Option<u32>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) last_error: Option<&'a str>,
 }
 
 /// Why an event is dead.

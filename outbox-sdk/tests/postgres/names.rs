@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use outbox_sdk::backend::{
     Administer as _, Claim, ClaimRequest, DeadReason, Deduplicate as _, Due, LaneRead, LetterFilter,
-    NewDeadLetter, Operate as _, Read, Registration, Settled, Settlement, Stall, WriteOrder,
+    NewDeadLetter, Operate as _, Read, Registration, ReplayResult, Settled, Settlement, Stall, WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -135,6 +135,7 @@ async fn every_statement(db: &Db) {
         stalls: &[stall],
         resumed: &["[9]".to_owned()],
         dead: &[dead],
+        replays: &[ReplayResult::Refused { event_id: 1, error: "gone".to_owned() }],
         release: false,
     };
     let done = Postgres::settle(conn, tables, &settlement).await.unwrap();
@@ -142,6 +143,8 @@ async fn every_statement(db: &Db) {
     let again = Postgres::settle(conn, tables, &settlement).await.unwrap();
     assert!(matches!(again, Settled::Refused { now: Some(_) }), "{again:?}");
     assert_eq!(Postgres::due_stalls(conn, tables, "crm", &[key]).await.unwrap().len(), 1);
+    assert!(Postgres::replay_requests(conn, tables, "crm", 0, 9).await.unwrap().is_empty());
+    assert!(Postgres::discarded_heads(conn, tables, "crm").await.unwrap().is_empty());
     let consumers = Postgres::consumers(conn, tables).await.unwrap();
     assert_eq!((consumers[0].stalled_lanes, consumers[0].dead_letters), (1, 1));
     assert_eq!(consumers[0].settled, settled);

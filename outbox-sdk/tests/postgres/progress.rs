@@ -56,6 +56,7 @@ fn renewal<'a>(fence: &'a Fence, settled: &'a Progress) -> Settlement<'a> {
         stalls: &[],
         resumed: &[],
         dead: &[],
+        replays: &[],
         release: false,
     }
 }

@@ -1,6 +1,7 @@
 //! The real binary `outbox`, from outside: processes, signals, files, HTTP.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by a panic")]
 
+mod abort;
 mod away;
 mod command;
 mod kill;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use outbox_sdk::backend::Due;
 
 use super::super::Verdict;
+use super::super::settle::Changes;
 use super::bench::{A, B, blocking, world};
 use super::database::aggregate;
 use super::world::{Answer, Fate, Step, World};
@@ -81,7 +82,7 @@ fn a_failure_is_written_with_all_that_its_row_stands_for() {
     world.send_all();
     world.answer_to(1, Answer::Retry);
     assert!(world.slot.has_changes());
-    let (stalls, resumed, dead) = world.slot.changes();
+    let Changes { stalls, resumed, dead, .. } = world.slot.changes();
     assert_eq!((stalls.len(), resumed.len(), dead.len()), (1, 0, 0));
     assert_eq!(
         (stalls[0].head_id, stalls[0].attempts, stalls[0].due),
@@ -101,7 +102,7 @@ fn a_dead_event_lets_its_lane_go_on() {
     assert!(world.slot.has_changes());
     assert_eq!(world.send_all(), [2]);
     world.settle_now();
-    assert!(world.db.dead.contains(&1) && world.db.stalls.is_empty());
+    assert!(world.db.dead.contains_key(&1) && world.db.stalls.is_empty());
     assert_eq!(world.db.settled.to_multirange(), "{[1,2)}");
 
     let mut world = World::resumed();
@@ -127,7 +128,7 @@ fn attempts_end() {
     world.send_all();
     world.answer_to(1, Answer::Retry);
     world.settle_now();
-    assert!(world.db.dead.contains(&1) && world.db.stalls.is_empty());
+    assert!(world.db.dead.contains_key(&1) && world.db.stalls.is_empty());
 }
 
 #[test]
@@ -138,7 +139,7 @@ fn a_dead_head_can_block_its_lane() {
     world.send_all();
     world.answer_to(1, Answer::Reject);
     world.settle_now();
-    assert!(world.db.dead.contains(&1));
+    assert!(world.db.dead.contains_key(&1));
     assert_eq!(world.row(&aggregate(A)), Some((1, 0, true, false)));
     world.publish(&[A]);
     world.read_all();

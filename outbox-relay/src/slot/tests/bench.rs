@@ -2,23 +2,38 @@
 
 use outbox_sdk::Lane;
 
-use super::super::Event;
+use super::super::{Bounds, Event};
 use super::world::{Answer, Fate, Setting, Step, World};
 
 pub(super) const A: u8 = 0;
 pub(super) const B: u8 = 1;
 
+/// Bounds that no lane reaches, of an owner without a reason to be careful.
+pub(super) const BOUNDS: Bounds = Bounds { lane_rows: usize::MAX, lane_bytes: usize::MAX, caution: 0 };
+
+/// Aggregates that are written without the lock, so that late events can be made.
+pub(super) const LOOSE: Setting = Setting {
+    aggregates: 3,
+    strict: 0,
+    ordered: true,
+    block: false,
+    faults: true,
+    lane_rows: usize::MAX,
+    caution: 0,
+    foreign: false,
+};
+
 /// A world of aggregates that are written without the lock, so that late events can be made.
 pub(super) fn world() -> World {
-    World::new(Setting { aggregates: 3, strict: 0, ordered: true, block: false, faults: true })
+    World::new(LOOSE)
 }
 
 pub(super) fn blocking() -> World {
-    World::new(Setting { aggregates: 3, strict: 0, ordered: true, block: true, faults: true })
+    World::new(Setting { block: true, ..LOOSE })
 }
 
 pub(super) fn unordered() -> World {
-    World::new(Setting { aggregates: 3, strict: 0, ordered: false, block: false, faults: true })
+    World::new(Setting { ordered: false, ..LOOSE })
 }
 
 impl World {

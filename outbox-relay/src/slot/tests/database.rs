@@ -6,11 +6,13 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use outbox_sdk::backend::{
-    Batch, Checks, Claimed, Due, Fence, Holders, LaneEntry, LanePage, NewDeadLetter, Notices, Stall,
-    StallRow, StoredEvent,
+    Batch, Checks, Claimed, Due, Fence, Holders, LaneEntry, LanePage, Notices, ReplayResult, Stall, StallRow,
+    StoredEvent,
 };
 use outbox_sdk::{Envelope, Lane, Progress};
 use uuid::Uuid;
+
+use super::super::settle::Changes;
 
 /// What a writer inserts.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +55,22 @@ struct Writer {
     ending: bool,
 }
 
+/// The state of a dead letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Dead,
+    Replay,
+    Replayed,
+    Discarded,
+}
+
+/// A dead letter.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Letter {
+    pub(super) state: State,
+    pub(super) attempts: u32,
+}
+
 /// A stall row and its time.
 #[derive(Debug, Clone)]
 pub(super) struct StoredStall {
@@ -73,7 +91,9 @@ pub(super) struct Database {
     pub(super) void: Progress,
     pub(super) rev: i64,
     pub(super) stalls: BTreeMap<Lane, StoredStall>,
-    pub(super) dead: BTreeSet<i64>,
+    pub(super) dead: BTreeMap<i64, Letter>,
+    /// Rows that came although their ids were given up.
+    pub(super) smuggled: BTreeSet<i64>,
 }
 
 impl Database {
@@ -89,7 +109,8 @@ impl Database {
             void: Progress::new(),
             rev: 0,
             stalls: BTreeMap::new(),
-            dead: BTreeSet::new(),
+            dead: BTreeMap::new(),
+            smuggled: BTreeSet::new(),
         }
     }
 
@@ -316,18 +337,14 @@ impl Database {
     }
 
     /// The transaction of a settle whose fence has matched.
-    pub(super) fn settle(
-        &mut self,
-        (settled, void): (&Progress, &Progress),
-        (stalls, resumed, dead): (Vec<Stall>, Vec<String>, &[NewDeadLetter]),
-    ) {
+    pub(super) fn settle(&mut self, (settled, void): (&Progress, &Progress), changes: Changes<'_>) {
         self.rev += 1;
         self.settled = settled.clone();
         self.void = void.clone();
-        for lane in resumed.iter().filter_map(|key| Lane::parse(key)) {
+        for lane in changes.resumed.iter().filter_map(|key| Lane::parse(key)) {
             self.stalls.remove(&lane);
         }
-        for row in stalls {
+        for row in changes.stalls {
             let Some(lane) = Lane::parse(&row.lane) else { continue };
             let stored = self.stalls.get(&lane);
             let available_at = match row.due {
@@ -342,7 +359,81 @@ impl Database {
             let missing_since = row.schema_missing.then(|| waited.unwrap_or(self.clock));
             self.stalls.insert(lane, StoredStall { row, available_at, missing_since });
         }
-        self.dead.extend(dead.iter().map(|letter| letter.event_id));
+        for letter in changes.dead {
+            let attempts = letter.attempts;
+            self.dead.insert(letter.event_id, Letter { state: State::Dead, attempts });
+        }
+        for result in changes.replays {
+            self.write_replay(result);
+        }
+    }
+
+    fn write_replay(&mut self, result: &ReplayResult) {
+        let Some(letter) = self.dead.get_mut(&result.event_id()) else { return };
+        let was = |counted: Option<u32>| match counted {
+            None => letter.state == State::Replay,
+            Some(attempts) => letter.state == State::Dead && letter.attempts == attempts,
+        };
+        let (state, attempts) = match result {
+            ReplayResult::Delivered { attempts, counted, .. } if was(counted.then_some(*attempts)) => {
+                (State::Replayed, *attempts)
+            }
+            ReplayResult::Failed { letter, counted } if was(*counted) => (State::Dead, letter.attempts),
+            ReplayResult::Counted { attempts, .. } if was(None) => (State::Dead, *attempts),
+            ReplayResult::Recalled { attempts, .. } if was(Some(attempts + 1)) => (State::Replay, *attempts),
+            ReplayResult::Refused { .. } if was(None) => (State::Dead, letter.attempts),
+            other => panic!("{other:?} does not begin from {letter:?}"),
+        };
+        *letter = Letter { state, attempts };
+    }
+
+    // --- operators, retention, and who breaks the rules ---------------------------------------------------------------
+
+    /// An operator decides about a dead letter, if it is dead.
+    pub(super) fn decide(&mut self, which: usize, state: State) {
+        let dead = self.dead.values_mut().filter(|letter| letter.state == State::Dead);
+        let mut dead: Vec<_> = dead.collect();
+        if !dead.is_empty() {
+            let which = which % dead.len();
+            dead[which].state = state;
+        }
+    }
+
+    /// Deletes what the consumer is through with; also dead events, which somebody has acknowledged.
+    pub(super) fn retain(&mut self) {
+        let gone: Vec<i64> =
+            self.visible().filter(|&(id, row)| self.is_through(id, row)).map(|(id, _)| id).collect();
+        for id in gone {
+            if self.dead.get(&id).is_none_or(|letter| letter.state != State::Replay) {
+                self.rows.remove(&id);
+            }
+        }
+    }
+
+    /// The consumer begins again at `from`.
+    pub(super) fn reset(&mut self, from: i64) {
+        self.settled.remove_range(from, i64::MAX);
+        self.void.remove_range(from, i64::MAX);
+        self.stalls.retain(|_, stall| stall.row.head_id < from);
+        self.dead.retain(|&id, _| id < from);
+    }
+
+    /// A row appears where none may come any more.
+    pub(super) fn smuggle(&mut self, which: usize, new: NewEvent) {
+        let ids: Vec<i64> = self
+            .void
+            .ranges()
+            .flat_map(|(from, until)| from..until)
+            .filter(|id| !self.rows.contains_key(id))
+            .collect();
+        if ids.is_empty() {
+            return;
+        }
+        let id = ids[which % ids.len()];
+        self.drawn += 1;
+        let event_id = Uuid::from_u128(self.drawn);
+        self.rows.insert(id, Row { event_id, new, available_at: self.clock + new.delay, writer: None });
+        self.smuggled.insert(id);
     }
 
     /// Whether a stall row stands for the event.
@@ -354,7 +445,7 @@ impl Database {
 
     /// Whether the consumer is done with the event, dead or delivered.
     pub(super) fn is_through(&self, id: i64, row: &Row) -> bool {
-        self.settled.contains(id) && !self.covered(id, row)
+        self.settled.contains(id) && !self.covered(id, row) && !self.void.contains(id)
     }
 }
 

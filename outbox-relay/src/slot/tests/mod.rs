@@ -2,8 +2,11 @@
 
 mod answers;
 mod bench;
+mod careful;
 mod database;
+mod decided;
 mod model;
+mod operators;
 mod outage;
 mod reading;
 mod reads;

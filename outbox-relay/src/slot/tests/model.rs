@@ -5,6 +5,7 @@
 
 use proptest::prelude::*;
 
+use super::database::State;
 use super::world::{Answer, Fate, NO_AGGREGATE, Setting, Step, World};
 
 const AGGREGATES: u8 = 3;
@@ -46,6 +47,16 @@ fn step() -> impl Strategy<Value = Step> {
         1 => answer().prop_map(Step::Drain),
         1 => Just(Step::Reorder),
         1 => any::<bool>().prop_map(|received| Step::Crash { received }),
+        1 => any::<bool>().prop_map(Step::Pause),
+        4 => (0_usize..4, prop_oneof![3 => Just(State::Replay), 1 => Just(State::Discarded)])
+            .prop_map(|(which, state)| Step::Decide(which, state)),
+        4 => (1_usize..4).prop_map(Step::CarryOut),
+        1 => Just(Step::Retain),
+        1 => (0_i64..8, any::<bool>()).prop_map(|(back, forced)| Step::Reset { back, forced }),
+        2 => (0_usize..4, prop_oneof![6 => 0..AGGREGATES, 1 => Just(NO_AGGREGATE)], prop::bool::weighted(0.85)).prop_map(
+            |(which, aggregate, wanted)| Step::Smuggle { which, aggregate, wanted }
+        ),
+        1 => Just(Step::Sweep),
         1 => Just(Step::Restart),
         1 => Just(Step::Sync),
         1 => Just(Step::LoseCommits),
@@ -67,11 +78,15 @@ proptest! {
     fn whatever_happens_nothing_is_lost_repeated_or_reordered(
         (aggregates, strict) in (1..=AGGREGATES).prop_flat_map(|n| (Just(n), 0..=n)),
         ordered in prop::bool::weighted(0.9),
-        block in prop::bool::weighted(0.2),
+        block in prop::bool::weighted(0.3),
         faults in any::<bool>(),
+        lane_rows in prop_oneof![1 => 0_usize..4, 1 => Just(usize::MAX)],
+        caution in prop_oneof![1 => Just(0_usize), 1 => 1_usize..12],
+        foreign in prop::bool::weighted(0.2),
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let mut world = World::new(Setting { aggregates, strict, ordered, block, faults });
+        let setting = Setting { aggregates, strict, ordered, block, faults, lane_rows, caution, foreign };
+        let mut world = World::new(setting);
         for step in &steps {
             world.step(step);
         }

@@ -7,6 +7,7 @@ use outbox_sdk::Lane;
 use outbox_sdk::backend::Holders;
 
 use super::super::{Slot, Verdict};
+use super::bench::BOUNDS;
 use super::database::{Database, NewEvent, lane_of};
 use crate::breaker::{Answered, Breaker};
 use crate::retry::{RetryPolicy, Schedule};
@@ -43,7 +44,7 @@ fn run(healthy: u8, failing_takes: Duration, policy: &RetryPolicy, length: Durat
         database.publish(NewEvent::of(aggregate));
     }
     let start = Instant::now();
-    let mut slot = Slot::claimed(&database.claim(1), start).unwrap();
+    let mut slot = Slot::claimed(&database.claim(1), BOUNDS, start).unwrap();
     let batch = database.read(&[], 0, 10_000, 10_000);
     slot.accept(batch, &Holders::default(), |event| lane_of(event, true)).unwrap();
     let mut breaker = Breaker::claimed(None, 0, start);

@@ -7,7 +7,7 @@ use outbox_sdk::backend::{Holders, StallRow};
 use uuid::Uuid;
 
 use super::super::{Accepted, Distrust, Slot, VOID_RANGES, Verdict};
-use super::bench::{A, B, world};
+use super::bench::{A, B, BOUNDS, world};
 use super::database::{Database, NewEvent, aggregate, lane_of};
 use super::world::{Answer, NO_AGGREGATE, Step};
 
@@ -43,7 +43,7 @@ fn a_stall_row_that_cannot_be_read_is_refused() {
         single: false,
         schema_missing_for: None,
     });
-    assert_eq!(Slot::claimed(&claimed, Instant::now()).unwrap_err(), "nonsense");
+    assert_eq!(Slot::claimed(&claimed, BOUNDS, Instant::now()).unwrap_err(), "nonsense");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_read_counts_what_it_brought() {
     db.publish(NewEvent::of(A));
     db.insert(0, NewEvent::of(A), false);
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
+    let mut slot = Slot::claimed(&db.claim(1), BOUNDS, Instant::now()).unwrap();
     let none = Holders { primary: true, ..Holders::default() };
     let lane = |event: &_| lane_of(event, true);
     let first = slot.accept(db.read(&[], 0, 9, 9), &none, lane);
@@ -111,7 +111,7 @@ fn a_read_counts_what_it_brought() {
 fn a_standby_is_not_believed() {
     let mut db = Database::new();
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
+    let mut slot = Slot::claimed(&db.claim(1), BOUNDS, Instant::now()).unwrap();
     let mut batch = db.read(&[], 0, 9, 9);
     batch.primary = false;
     let answer = slot.accept(batch, &Holders::default(), |event| lane_of(event, true));
@@ -124,7 +124,7 @@ fn the_row_at_the_high_water_mark_must_stay_until_its_id_is_stored_as_settled() 
     let none = Holders { primary: true, ..Holders::default() };
     let mut db = Database::new();
     db.publish(NewEvent::of(A));
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
+    let mut slot = Slot::claimed(&db.claim(1), BOUNDS, Instant::now()).unwrap();
     let lane = |event: &_| lane_of(event, true);
     assert_eq!(slot.accept(db.read(&[], 0, 9, 9), &none, lane).map(|a| a.events), Ok(1));
     assert_eq!(slot.anchor(), Some((1, Uuid::from_u128(1))));
@@ -152,7 +152,7 @@ fn only_the_newest_dead_gaps_are_remembered() {
         assert_eq!(db.publish(NewEvent::of(A)), 2 * id);
     }
     let none = Holders { primary: true, ..Holders::default() };
-    let mut slot = Slot::claimed(&db.claim(1), Instant::now()).unwrap();
+    let mut slot = Slot::claimed(&db.claim(1), BOUNDS, Instant::now()).unwrap();
     let lane = |event: &_| lane_of(event, true);
     for _ in 0..2 {
         let _ = slot.accept(db.read(&slot.gap_ranges(), slot.hwm(), 9_999, 9_999), &none, lane);

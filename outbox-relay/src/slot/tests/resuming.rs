@@ -164,7 +164,7 @@ fn a_lane_waits_for_the_commit_that_deletes_its_row() {
         world.answer_to(id, Answer::Delivered);
     }
     assert!(world.slot.is_urgent());
-    assert_eq!(world.slot.changes().1, [aggregate(A).key()]);
+    assert_eq!(world.slot.changes().resumed, [aggregate(A).key()]);
     world.publish(&[A]);
     world.read_all();
     assert!(world.send_all().is_empty());

@@ -238,7 +238,7 @@ fn a_delayed_event_waits_alone_and_holds_nobody() {
     world.publish(&[A]);
     world.read_all();
     assert_eq!(world.send_all(), [2]);
-    let (stalls, ..) = world.slot.changes();
+    let stalls = world.slot.changes().stalls;
     assert_eq!(
         (stalls[0].head_id, stalls[0].attempts, stalls[0].due, stalls[0].single),
         (1, 0, Due::AtAvailable, true)

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::super::{Admission, Cursor, Page};
+use super::bench::LOOSE;
 use super::database::{Database, NewEvent};
 use super::model::{answer, config};
 use super::world::{Fate, NO_AGGREGATE, Setting, Step, World};
@@ -229,8 +230,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-const ORDERED: Setting =
-    Setting { aggregates: AGGREGATES, strict: AGGREGATES, ordered: true, block: false, faults: false };
+const ORDERED: Setting = Setting { aggregates: AGGREGATES, strict: AGGREGATES, faults: false, ..LOOSE };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: config().cases / 8, ..config() })]

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use outbox_sdk::Lane;
 
+use super::super::lanes::InFlight;
 use super::super::{Event, Send};
-use super::database::{Row, aggregate};
+use super::database::{Row, State, aggregate};
 use super::world::{Answer, World};
 
 impl World {
@@ -16,6 +17,10 @@ impl World {
 
     pub(super) fn check_send(&mut self, send: &Send) {
         let id = send.event.id();
+        if send.replay {
+            self.check_replay(send);
+            return;
+        }
         let tried = self.tried.get(&id).copied().unwrap_or_default();
         assert_eq!(send.attempts, tried.attempts, "attempts of {id}");
         assert_eq!(send.schema_missing_since.is_some(), tried.schema_missing, "{id} waits for its schema");
@@ -49,10 +54,35 @@ impl World {
         }
     }
 
+    /// A replay goes when nothing else of its lane does, and only what an operator has asked for.
+    fn check_replay(&self, send: &Send) {
+        let id = send.event.id();
+        assert!(
+            self.in_flight.iter().all(|other| other.lane != send.lane),
+            "{id} is replayed beside another"
+        );
+        if self.deceived {
+            return;
+        }
+        let letter = self.db.dead.get(&id).expect("a dead letter");
+        // The attempt may be counted already.
+        let counted = letter.state == State::Dead;
+        assert!(counted || letter.state == State::Replay, "{id} is replayed, and is {letter:?}");
+        assert_eq!(send.attempts + u32::from(counted), letter.attempts, "attempts of {id}");
+        assert!(!counted || self.setting.caution > 0);
+    }
+
+    /// Whether the owner is to deliver the event.
+    fn is_wanted(&self, row: &Row) -> bool {
+        row.new.wanted && self.setting.is_own(row.new.aggregate)
+    }
+
     /// What the consumer wants of a lane.
     fn wanted_of<'a>(&'a self, lane: &'a Lane) -> impl Iterator<Item = (i64, &'a Row)> {
         self.db.visible().filter(move |(_, row)| {
-            row.new.wanted && row.new.delay == 0 && row.new.aggregate.is_some_and(|a| aggregate(a) == *lane)
+            self.is_wanted(row)
+                && row.new.delay == 0
+                && row.new.aggregate.is_some_and(|a| aggregate(a) == *lane)
         })
     }
 
@@ -67,10 +97,10 @@ impl World {
     fn check_database(&self) {
         let db = &self.db;
         for (id, row) in db.visible() {
-            assert!(!db.void.contains(id), "{id} was given up and came");
-            if row.new.wanted && db.is_through(id, row) {
-                let done = self.delivered.contains_key(&row.event_id) || db.dead.contains(&id);
-                assert!(done, "{id} is lost");
+            assert!(!db.void.contains(id) || db.smuggled.contains(&id), "{id} was given up and came");
+            if self.is_wanted(row) && db.is_through(id, row) {
+                let letter = db.dead.get(&id).filter(|letter| letter.state != State::Replayed);
+                assert!(letter.is_some() || self.delivered.contains_key(&row.event_id), "{id} is lost");
             }
         }
         for id in db.uncommitted() {
@@ -95,7 +125,17 @@ impl World {
         for state in self.slot.lanes.values() {
             let stalled = state.stall.is_some();
             let listed = state.stall.iter().flat_map(|stall| &stall.list);
-            for event in state.waiting.values().chain(&state.in_flight).chain(listed) {
+            let (in_order, replay) = match &state.in_flight {
+                Some(InFlight::Event(event)) => (Some(event), None),
+                Some(InFlight::Replay(replay)) => (None, Some(replay)),
+                None => (None, None),
+            };
+            for replay in state.replays.values().chain(replay) {
+                assert!(self.slot.is_replaying(replay.event.id()));
+                rows += 1;
+                bytes += replay.event.bytes();
+            }
+            for event in state.waiting.iter().chain(in_order).chain(listed) {
                 assert!(ids.insert(event.id(), stalled).is_none(), "{} is in memory twice", event.id());
                 rows += 1;
                 bytes += event.bytes();
@@ -153,9 +193,10 @@ impl World {
     /// Nothing is forgotten: what is neither delivered nor dead can still be reached.
     fn check_memory_against_database(&self) {
         let (slot, ids) = (&self.slot, self.in_memory());
-        for (id, row) in self.db.visible().filter(|(_, row)| row.new.wanted) {
+        for (id, row) in self.db.visible().filter(|(_, row)| self.is_wanted(row)) {
             let done = self.delivered.contains_key(&row.event_id) || self.dead.contains(&row.event_id);
-            if done || !slot.settled.contains(id) || ids.contains_key(&id) {
+            // The sweep will find what lies in a dead gap.
+            if done || slot.void.contains(id) || !slot.settled.contains(id) || ids.contains_key(&id) {
                 continue;
             }
             let will_read = |lane: &Lane| {
@@ -181,13 +222,15 @@ impl World {
         if self.deceived {
             self.claim(true);
         }
-        for _ in 0..200 {
+        self.paused = false;
+        for _ in 0..300 {
             self.db.clock += 10;
             self.cycle(Answer::Delivered);
             let idle = !self.slot.has_gaps() && self.in_flight.is_empty() && !self.slot.has_changes();
             let blocked =
                 self.slot.lanes.values().all(|state| state.stall.as_ref().is_some_and(|s| s.blocked));
-            if idle && blocked && self.db.visible().all(|(id, _)| id <= self.slot.hwm()) {
+            let asked = self.db.dead.values().any(|letter| letter.state == State::Replay);
+            if idle && blocked && !asked && self.db.visible().all(|(id, _)| id <= self.slot.hwm()) {
                 break;
             }
         }
@@ -199,9 +242,17 @@ impl World {
             self.db.stalls.iter().filter(|(_, stall)| !stall.row.blocked).map(|(lane, _)| lane).collect();
         assert!(waiting.is_empty(), "{waiting:?} stay stalled");
         assert!(slot.lanes.values().all(|state| state.stall.as_ref().is_some_and(|stall| stall.blocked)));
-        for (id, row) in self.db.visible().filter(|(_, row)| row.new.wanted) {
-            let done = self.delivered.contains_key(&row.event_id) || self.db.dead.contains(&id);
+        for (id, row) in self.db.visible().filter(|(_, row)| self.is_wanted(row)) {
+            let done = self.delivered.contains_key(&row.event_id) || self.db.dead.contains_key(&id);
             assert!(done || self.db.covered(id, row), "{id} never came");
         }
+        for letter in self.db.dead.values() {
+            assert!(letter.state != State::Replay, "a replay never goes");
+        }
+        for stall in self.db.stalls.values().filter(|stall| stall.row.blocked) {
+            let letter = self.db.dead.get(&stall.row.head_id).expect("a dead head");
+            assert!(letter.state == State::Dead, "nobody unblocks what was decided: {letter:?}");
+        }
+        assert!(self.db.visible().all(|(id, _)| !self.db.void.contains(id)), "a row is left in a dead gap");
     }
 }

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Lane;
-use outbox_sdk::backend::{DeadReason, Holders, NewDeadLetter};
+use outbox_sdk::backend::{DeadReason, Holders, NewDeadLetter, StoredEvent};
 use uuid::Uuid;
 
-use super::super::{Page, Send, Slot, Verdict};
-use super::database::{Database, NewEvent, lane_of, wants};
+use super::super::{Bounds, Page, Send, Slot, Verdict};
+use super::bench::BOUNDS;
+use super::database::{Database, NewEvent, State, lane_of, wants};
 
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 /// Stands for an event without aggregate.
@@ -74,6 +75,26 @@ pub(super) enum Step {
     Drain(Answer),
     /// The same, and the consumer's ordering is changed meanwhile.
     Reorder,
+    /// The owner goes on as usual, but sends nothing; or sends again.
+    Pause(bool),
+    /// An operator decides about a dead letter.
+    Decide(usize, State),
+    /// The owner looks for decisions, so many letters at once.
+    CarryOut(usize),
+    /// Retention deletes what is through.
+    Retain,
+    /// The consumer is reset to the event so many behind the last, drained or by force.
+    Reset {
+        back: i64,
+        forced: bool,
+    },
+    /// A row comes into a dead gap.
+    Smuggle {
+        which: usize,
+        aggregate: u8,
+        wanted: bool,
+    },
+    Sweep,
     /// The owner dies; the sink may have got what was on its way.
     Crash {
         received: bool,
@@ -96,6 +117,25 @@ pub(super) struct Setting {
     pub(super) ordered: bool,
     pub(super) block: bool,
     pub(super) faults: bool,
+    /// How many events of a lane may wait in memory.
+    pub(super) lane_rows: usize,
+    /// How many events go one at a time after a crash.
+    pub(super) caution: usize,
+    /// Whether every second aggregate belongs to another slot.
+    pub(super) foreign: bool,
+}
+
+impl Setting {
+    /// Whether the slot is responsible for the aggregate.
+    pub(super) fn is_own(&self, aggregate: Option<u8>) -> bool {
+        !self.foreign || aggregate.is_none_or(|aggregate| aggregate % 2 == 0)
+    }
+
+    /// To which lane the owner sorts an event; what belongs to another slot or is not wanted has none.
+    pub(super) fn lane_of(&self, event: &StoredEvent) -> Option<Lane> {
+        let aggregate = event.envelope.aggregate_id.as_ref().and_then(|id| id.parse().ok());
+        if self.is_own(aggregate) { lane_of(event, self.ordered) } else { None }
+    }
 }
 
 /// What the owner believes of an event's attempts.
@@ -119,6 +159,9 @@ pub(super) struct World {
     pub(super) in_flight: Vec<Send>,
     pub(super) wakes: Vec<(u64, Lane)>,
     unknown: bool,
+    pub(super) paused: bool,
+    /// Letters up to this one were looked at.
+    pub(super) after: i64,
     /// The server lost commits and the owner has not noticed.
     pub(super) deceived: bool,
     // The witness.
@@ -137,19 +180,22 @@ impl World {
         let mut db = Database::new();
         let now = Instant::now();
         let claimed = db.claim(1);
+        let bounds = Bounds { lane_rows: setting.lane_rows, ..BOUNDS };
         Self {
             setting,
             durable: db.clone(),
             epoch: 1,
             epochs: 1,
             rev: claimed.fence.rev,
-            slot: Slot::claimed(&claimed, now).unwrap(),
+            slot: Slot::claimed(&claimed, bounds, now).unwrap(),
             db,
             now,
             holders: None,
             in_flight: Vec::new(),
             wakes: Vec::new(),
             unknown: false,
+            paused: false,
+            after: 0,
             deceived: false,
             delivered: HashMap::new(),
             may_repeat: HashSet::new(),
@@ -204,6 +250,13 @@ impl World {
                 self.drain(Answer::Delivered);
                 self.setting = Setting { ordered: !self.setting.ordered, strict: 0, ..self.setting };
             }
+            Step::Pause(paused) => self.paused = paused,
+            Step::Decide(which, state) => self.db.decide(which, state),
+            Step::CarryOut(room) => self.carry_out(room),
+            Step::Retain => self.db.retain(),
+            Step::Reset { back, forced } => self.reset(back, forced),
+            Step::Smuggle { which, aggregate, wanted } => self.smuggle(which, aggregate, wanted),
+            Step::Sweep => self.sweep(),
             Step::Crash { received } if self.setting.faults => self.crash(received),
             Step::Restart => self.db.restart(),
             Step::Sync => self.durable = self.db.clone(),
@@ -219,7 +272,7 @@ impl World {
     // --- the owner, as the engine drives it ------------------------------------------------------------------------
 
     /// Whether the owner may go on: nothing moves until it is known what the last transaction did.
-    fn is_settled(&mut self) -> bool {
+    pub(super) fn is_settled(&mut self) -> bool {
         if self.unknown {
             self.settle(Fate::Known);
         }
@@ -247,8 +300,8 @@ impl World {
             });
         }
         let batch = self.db.read(&self.slot.gap_ranges(), self.slot.hwm(), limit, keep);
-        let ordered = self.setting.ordered;
-        if self.slot.accept(batch, &holders, |event| lane_of(event, ordered)).is_err() {
+        let setting = self.setting;
+        if self.slot.accept(batch, &holders, |event| setting.lane_of(event)).is_err() {
             assert!(self.deceived, "distrust without a reason");
             self.claim(true);
         }
@@ -288,9 +341,15 @@ impl World {
     }
 
     fn send(&mut self) {
-        if self.is_settled()
-            && let Some(send) = self.slot.next_send()
-        {
+        if self.paused || !self.is_settled() {
+            return;
+        }
+        if let Some(lane) = self.slot.next_to_count() {
+            let overtaken = self.is_overtaken(&lane);
+            self.slot.count(&lane, overtaken);
+            return;
+        }
+        if let Some(send) = self.slot.next_send() {
             self.check_send(&send);
             self.in_flight.push(send);
         }
@@ -318,6 +377,9 @@ impl World {
             schema_missing_since,
         };
         let verdict = match answer {
+            // As the attempt does, before it asks the sink.
+            _ if attempts > MAX_ATTEMPTS && !send.replay => dead,
+            Answer::Retry | Answer::SchemaMissing if send.replay => dead,
             Answer::Delivered => Verdict::Delivered,
             Answer::Retry if attempts < MAX_ATTEMPTS => park(attempts, None),
             Answer::Retry | Answer::Reject => dead,
@@ -336,15 +398,18 @@ impl World {
             Verdict::Unavailable => {}
         }
         let asks = !matches!(verdict, Verdict::Delivered | Verdict::Unavailable);
-        let overtaken = asks
-            && self.slot.may_be_overtaken(&send.lane).is_some_and(|id| {
-                let later = self.db.lane_ids(&send.lane, id + 1, self.slot.hwm());
-                self.slot.is_overtaken(&later, |entry| wants(&entry.event_type))
-            });
+        let overtaken = asks && self.is_overtaken(&send.lane);
         self.slot.answer(&send.lane, verdict, overtaken);
     }
 
-    fn settle(&mut self, fate: Fate) {
+    fn is_overtaken(&self, lane: &Lane) -> bool {
+        self.slot.may_be_overtaken(lane).is_some_and(|id| {
+            let later = self.db.lane_ids(lane, id + 1, self.slot.hwm());
+            self.slot.is_overtaken(&later, |entry| wants(&entry.event_type))
+        })
+    }
+
+    pub(super) fn settle(&mut self, fate: Fate) {
         if self.rev != self.db.rev {
             if self.unknown && self.db.rev == self.rev + 1 && !self.deceived {
                 self.committed();
@@ -404,8 +469,8 @@ impl World {
             return;
         }
         let page = self.db.read_lane(&lane, from, self.slot.hwm(), limit);
-        let ordered = self.setting.ordered;
-        self.slot.resumed(&lane, page, |event| lane_of(event, ordered).is_some());
+        let setting = self.setting;
+        self.slot.resumed(&lane, page, |event| setting.lane_of(event).is_some());
     }
 
     fn awake(&mut self, limit: usize) {
@@ -426,23 +491,35 @@ impl World {
         self.check();
         self.read(None, 5, 5);
         self.check();
+        self.carry_out(3);
+        self.check();
+        self.sweep();
+        self.check();
         self.wake();
         while self.slot.may_resume() {
             self.resume(3, false);
             self.check();
         }
-        while self.slot.may_send() {
+        while !self.paused && self.slot.may_send() && (self.in_flight.is_empty() || !self.slot.is_cautious())
+        {
             self.send();
             self.check();
+            if self.slot.is_cautious() {
+                self.settle(Fate::Known);
+                self.check();
+            }
         }
     }
 
-    fn drain(&mut self, answer: Answer) {
+    pub(super) fn drain(&mut self, answer: Answer) {
         while !self.in_flight.is_empty() && self.is_settled() {
             self.answer(0, answer);
             self.check();
         }
         let epoch = self.epoch;
+        if self.is_settled() {
+            self.slot.recall();
+        }
         self.settle(Fate::Known);
         if self.epoch == epoch {
             self.claim(false);
@@ -470,7 +547,10 @@ impl World {
         self.epoch = self.epochs;
         let claimed = self.db.claim(self.epoch);
         self.rev = claimed.fence.rev;
-        self.slot = Slot::claimed(&claimed, self.now).unwrap();
+        let caution = if fault { self.setting.caution } else { 0 };
+        let bounds = Bounds { lane_rows: self.setting.lane_rows, caution, ..BOUNDS };
+        self.slot = Slot::claimed(&claimed, bounds, self.now).unwrap();
+        self.after = 0;
         self.holders = None;
         self.in_flight.clear();
         self.wakes.clear();
@@ -480,7 +560,7 @@ impl World {
         self.dead = self
             .db
             .visible()
-            .filter(|(id, _)| self.db.dead.contains(id))
+            .filter(|(id, _)| self.db.dead.contains_key(id))
             .map(|(_, row)| row.event_id)
             .collect();
         self.tried = claimed
@@ -500,6 +580,10 @@ impl World {
         let event_id = send.event.envelope.event_id;
         let times = self.delivered.entry(event_id).or_default();
         *times += 1;
-        assert!(*times == 1 || self.may_repeat.remove(&event_id), "{} repeated", send.event.id());
+        assert!(
+            send.replay || *times == 1 || self.may_repeat.remove(&event_id),
+            "{} repeated",
+            send.event.id()
+        );
     }
 }

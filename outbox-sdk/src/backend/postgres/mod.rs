@@ -15,6 +15,7 @@ mod operate;
 mod planted;
 mod query;
 mod read;
+mod replay;
 mod settle;
 mod statements;
 mod time;
@@ -27,8 +28,8 @@ use sqlx::postgres::{PgListener, PgRow};
 use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transaction};
 
 use super::{
-    Backend, Batch, Claim, ClaimRequest, DueStall, Fault, Holders, LaneEntry, LanePage, LaneRead, Read,
-    Settled, Settlement, WriteOrder,
+    Backend, Batch, Claim, ClaimRequest, DiscardedHead, DueStall, Fault, Holders, LaneEntry, LanePage,
+    LaneRead, Read, ReplayRequest, Settled, Settlement, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published};
 use crate::lane::Lane;
@@ -159,6 +160,24 @@ impl Backend for Postgres {
         lanes: &[String],
     ) -> Result<Vec<DueStall>, Error> {
         settle::due_stalls(conn, tables.postgres(), consumer, lanes).await
+    }
+
+    async fn replay_requests(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ReplayRequest>, Error> {
+        replay::requests(conn, tables.postgres(), consumer, after, limit).await
+    }
+
+    async fn discarded_heads(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+    ) -> Result<Vec<DiscardedHead>, Error> {
+        replay::discarded_heads(conn, tables.postgres(), consumer).await
     }
 }
 

@@ -6,6 +6,7 @@ use sqlx::postgres::PgRow;
 use sqlx::{Connection, Error, PgConnection, Row};
 
 use super::query::Query;
+use super::replay;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, count, lane, progress, signed};
@@ -77,7 +78,7 @@ pub(super) async fn settle(
     statements: &Statements,
     settlement: &Settlement<'_>,
 ) -> Result<Settled, Error> {
-    if settlement.stalls.is_empty() && settlement.resumed.is_empty() && settlement.dead.is_empty() {
+    if settlement.is_one_row() {
         // The fenced update is all there is to write: the statement is the transaction.
         return fenced_update(conn, statements, settlement).await;
     }
@@ -101,6 +102,9 @@ pub(super) async fn settle(
     }
     if !settlement.dead.is_empty() {
         bind_dead(&statements.dead_letter_upsert, consumer, settlement.dead).execute(&mut *tx).await?;
+    }
+    if !settlement.replays.is_empty() {
+        replay::write_results(&mut tx, statements, consumer, settlement.replays).await?;
     }
     crash_point("in_settle");
     tx.commit().await?;

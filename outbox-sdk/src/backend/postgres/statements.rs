@@ -66,6 +66,7 @@ statements! {
     resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls reset_dead_letters
     remove remove_stalls rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
+    replay_requests discarded_heads replay_result
     inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
     notify notify_pause
     admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable

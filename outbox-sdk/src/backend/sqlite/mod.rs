@@ -25,8 +25,9 @@ use self::rows::{
 };
 use crate::backend::progress::stall_slot;
 use crate::backend::{
-    Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DueStall, Fault, Fence, Holders, LaneEntry,
-    LanePage, LaneRead, Notices, Read, Refusal, Settled, Settlement, StallRow, WriteOrder,
+    Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DiscardedHead, DueStall, Fault, Fence, Holders,
+    LaneEntry, LanePage, LaneRead, Notices, Read, Refusal, ReplayRequest, ReplayResult, Settled, Settlement,
+    StallRow, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Published, Timestamp};
 use crate::injection::crash_point;
@@ -48,6 +49,9 @@ const SETTLE_REFUSED: &str = include_str!("settle_refused.sql");
 const STALL_DELETE: &str = include_str!("stall_delete.sql");
 const STALL_UPSERT: &str = include_str!("stall_upsert.sql");
 const DEAD_LETTER_UPSERT: &str = include_str!("dead_letter_upsert.sql");
+const REPLAY_RESULT: &str = include_str!("replay_result.sql");
+const REPLAY_REQUESTS: &str = include_str!("replay_requests.sql");
+const DISCARDED_HEADS: &str = include_str!("discarded_heads.sql");
 const DUE_STALLS: &str = include_str!("due_stalls.sql");
 const HAS_TABLES: &str = include_str!("has_tables.sql");
 
@@ -314,7 +318,7 @@ impl Backend for Sqlite {
         _: &Tables,
         settlement: &Settlement<'_>,
     ) -> Result<Settled, Error> {
-        if settlement.stalls.is_empty() && settlement.resumed.is_empty() && settlement.dead.is_empty() {
+        if settlement.is_one_row() {
             return settle_row(conn, settlement).await;
         }
         let mut tx = conn.begin_with(BEGIN).await?;
@@ -335,6 +339,10 @@ impl Backend for Sqlite {
             let dead = json(settlement.dead.iter().map(DeadLetterParam::new))?;
             query(DEAD_LETTER_UPSERT).bind(consumer).bind(dead).execute(&mut *tx).await?;
         }
+        if !settlement.replays.is_empty() {
+            let results = json(settlement.replays.iter().map(ReplayResult::columns))?;
+            query(REPLAY_RESULT).bind(consumer).bind(results).execute(&mut *tx).await?;
+        }
         crash_point("in_settle");
         tx.commit().await?;
         Ok(settled)
@@ -351,6 +359,32 @@ impl Backend for Sqlite {
             Ok(DueStall { lane: row.try_get("lane")?, due_in: duration(row.try_get("due_in")?) })
         };
         rows.iter().map(due).collect()
+    }
+
+    async fn replay_requests(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<ReplayRequest>, Error> {
+        let rows = query(REPLAY_REQUESTS).bind(consumer).bind(after).bind(limit).fetch_all(conn).await?;
+        let request = |row: &SqliteRow| {
+            Ok(ReplayRequest { event_id: row.try_get("event_id")?, attempts: row.try_get("attempts")? })
+        };
+        rows.iter().map(request).collect()
+    }
+
+    async fn discarded_heads(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+    ) -> Result<Vec<DiscardedHead>, Error> {
+        let rows = query(DISCARDED_HEADS).bind(consumer).fetch_all(conn).await?;
+        let head = |row: &SqliteRow| {
+            Ok(DiscardedHead { lane: row.try_get("lane")?, head_id: row.try_get("head_id")? })
+        };
+        rows.iter().map(head).collect()
     }
 }
 

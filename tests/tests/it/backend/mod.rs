@@ -9,6 +9,7 @@ mod notices;
 mod operate;
 mod progress;
 mod read;
+mod replays;
 
 use std::time::Duration;
 
@@ -177,6 +178,7 @@ fn renewal<'a>(fence: &'a Fence, settled: &'a Progress, void: &'a Progress) -> S
         stalls: &[],
         resumed: &[],
         dead: &[],
+        replays: &[],
         release: false,
     }
 }

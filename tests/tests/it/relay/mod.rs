@@ -1,6 +1,7 @@
 //! What the relay promises, the same on every database.
 
 mod consumers;
+mod decisions;
 mod failure;
 mod handlers;
 pub(crate) mod order;

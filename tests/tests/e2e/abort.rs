@@ -1,0 +1,68 @@
+//! An event whose handler ends the process is dead after its attempts, and everything else is delivered.
+
+use outbox_sdk::backend::{LetterFilter, Operate as _};
+use outbox_sdk::{JsonEvent, Migrator, Tables};
+use outbox_tests::{OutboxProcess, TestDb, on_every_database};
+use tokio::process::Command;
+
+use crate::stage::{Stage, changed};
+
+on_every_database! {
+    an_event_that_ends_the_process_ends_dead
+}
+
+/// The consumer's limit in the binary `aborting`.
+const MAX_ATTEMPTS: usize = 3;
+
+async fn an_event_that_ends_the_process_ends_dead<T: TestDb>() {
+    let stage = Stage::<T>::new().await;
+    Migrator::inbox().run(&stage.pool).await.unwrap();
+    let before = stage.publish(&["1", "2", "3", "1"]).await;
+    let mut tx = stage.outbox.begin(&stage.pool).await.unwrap();
+    let exploding = JsonEvent::new("customer.exploded", 1, "customer", "{}".to_owned()).aggregate_id("1");
+    let culprit = stage.outbox.publish_json(&mut tx, &exploding).await.unwrap().id;
+    let behind = stage.outbox.publish_json(&mut tx, &changed("1")).await.unwrap().id;
+    stage.outbox.commit(tx).await.unwrap();
+    let after = stage.publish(&["2", "4", ""]).await;
+
+    let (mut ended, mut handled) = (0, Vec::new());
+    loop {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_aborting"));
+        let mut relay = OutboxProcess::spawn(command.arg(stage.db.address()));
+        let done = tokio::select! {
+            status = relay.wait_exit() => {
+                assert!(!status.success());
+                false
+            }
+            () = stage.settled(after[2].id) => {
+                relay.kill9().await;
+                true
+            }
+        };
+        handled.push(relay.stdout().iter().map(|line| line.parse().unwrap()).collect::<Vec<i64>>());
+        if done {
+            break;
+        }
+        ended += 1;
+        assert!(ended <= MAX_ATTEMPTS + 1, "it goes on: {handled:?}");
+    }
+    assert_eq!(ended, MAX_ATTEMPTS + 1, "the first did not count, and each after it did: {handled:?}");
+
+    let mut conn = stage.pool.acquire().await.unwrap();
+    let dead =
+        T::Db::dead_letters(&mut conn, &Tables::default(), &LetterFilter::default(), None, 10).await.unwrap();
+    let [letter] = dead.as_slice() else { panic!("{dead:?}") };
+    assert_eq!((letter.event_id, letter.reason.as_str(), letter.attempts), (culprit, "attempts", 3));
+    assert!(letter.last_error.contains("the process ended"), "{}", letter.last_error);
+    let sent = handled.iter().flatten().filter(|id| **id == culprit).count();
+    assert_eq!(sent, MAX_ATTEMPTS + 1);
+    for round in &handled[1..ended] {
+        assert_eq!(round.last(), Some(&culprit), "one at a time: {handled:?}");
+    }
+    for event in before.iter().chain(&after).map(|event| event.id).chain([behind]) {
+        assert!(handled.iter().flatten().any(|id| *id == event), "{event} was never handled: {handled:?}");
+    }
+    let effects = format!("SELECT count(*) FROM {}", T::table("processed_event"));
+    let others = i64::try_from(before.len() + after.len() + 1).unwrap();
+    assert_eq!(T::count(&mut conn, &effects).await, others, "each of the others once");
+}
