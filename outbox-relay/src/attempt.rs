@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 use outbox_schema::validate::Verdict as Validity;
 use outbox_sdk::backend::{DeadReason, NewDeadLetter};
 use outbox_sdk::injection::{crash_point, planted};
+use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::consumer::{ConsumerSpec, OnDead, Want};
@@ -27,6 +28,8 @@ const MAX_ERROR_CHARS: usize = 2_000;
 pub(crate) struct Consumer {
     pub(crate) spec: ConsumerSpec,
     pub(crate) sink: Arc<dyn Sink>,
+    /// Woken when something was settled: there may be something to record.
+    pub(crate) settled: Arc<Notify>,
 }
 
 /// What happens to an event that the registry has no schema for.
@@ -355,7 +358,7 @@ mod tests {
     #[tokio::test]
     async fn no_sink_is_called_after_the_lease() {
         let sink = Arc::new(Counting::default());
-        let consumer = Consumer { spec: spec(), sink: sink.clone() };
+        let consumer = Consumer { spec: spec(), sink: sink.clone(), settled: Arc::default() };
         let over = Lease::until(Instant::now());
         let (schemas, event) = (Schemas::none(), send(0));
         let lapsed = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;

@@ -425,6 +425,9 @@ impl<DB: Backend> Engine<DB> {
                 if parks {
                     crash_point("stall_written");
                 }
+                if writes {
+                    self.consumer.settled.notify_one();
+                }
                 self.committed(fence, began, took);
                 let now = Instant::now();
                 self.breaker.written(paused_for, now);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
 use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
 use sqlx::Pool;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -17,6 +17,7 @@ use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::company::{Company, FreeSlots};
 use crate::consumer::{ConsumerSpec, Start};
+use crate::maintenance::{Recorder, RetainFor, Retention};
 use crate::ownership::Ownership;
 use crate::refused::advice;
 use crate::retry::Backoff;
@@ -62,6 +63,11 @@ pub struct Settings {
     pub listen: bool,
     /// What happens to events that the registry has no schema for.
     pub missing_schema: MissingSchema,
+    /// Whether this relay takes turns at writing down what events have come to. If none does, `status` stays `pending`,
+    /// and retention counts from `created_at`: set it alike in all relays. Default on.
+    pub recorder: bool,
+    /// How long events are kept after they are done with. Default 10 days.
+    pub retention: RetainFor,
     /// Where randomness for jitter comes from: uniform in `0.0..1.0`.
     pub random: fn() -> f64,
 }
@@ -83,6 +89,8 @@ impl Default for Settings {
             sweep_interval: Duration::from_secs(60),
             listen: false,
             missing_schema: MissingSchema::default(),
+            recorder: true,
+            retention: RetainFor::default(),
             random: rand::random::<f64>,
         }
     }
@@ -175,6 +183,8 @@ pub struct Relay<DB: Backend> {
     schemas: Schemas,
     consumers: Vec<Arc<Consumer>>,
     committed: Arc<watch::Sender<()>>,
+    /// Woken when a consumer has settled something.
+    settled: Arc<Notify>,
 }
 
 /// Puts a [`Relay`] together.
@@ -184,6 +194,7 @@ pub struct RelayBuilder<DB: Backend> {
     settings: Settings,
     schemas: Schemas,
     consumers: Vec<Consumer>,
+    settled: Arc<Notify>,
 }
 
 impl<DB: Backend> RelayBuilder<DB> {
@@ -212,7 +223,8 @@ impl<DB: Backend> RelayBuilder<DB> {
     /// Adds a consumer and where its events go.
     #[must_use]
     pub fn consumer(mut self, spec: ConsumerSpec, sink: Arc<dyn Sink>) -> Self {
-        self.consumers.push(Consumer { spec, sink });
+        let settled = Arc::clone(&self.settled);
+        self.consumers.push(Consumer { spec, sink, settled });
         self
     }
 
@@ -258,6 +270,7 @@ impl<DB: Backend> RelayBuilder<DB> {
             schemas: self.schemas,
             consumers: self.consumers.into_iter().map(Arc::new).collect(),
             committed: Arc::new(watch::Sender::new(())),
+            settled: self.settled,
         })
     }
 }
@@ -273,6 +286,7 @@ impl<DB: Migratable> Relay<DB> {
             settings: Settings::default(),
             schemas: Schemas::none(),
             consumers: Vec::new(),
+            settled: Arc::default(),
         }
     }
 
@@ -281,6 +295,12 @@ impl<DB: Migratable> Relay<DB> {
     pub fn hint(&self) -> Hint {
         let committed = Arc::clone(&self.committed);
         Hint::poke(move || committed.send_replace(()))
+    }
+
+    /// The consumers without which nothing may be deleted.
+    fn required(&self) -> Vec<String> {
+        let specs = self.consumers.iter().map(|consumer| &consumer.spec);
+        specs.filter(|spec| spec.required_for_retention).map(|spec| spec.name.to_string()).collect()
     }
 
     /// Runs until `shutdown` resolves; then starts nothing new, waits for what is in flight within the grace period,
@@ -342,7 +362,34 @@ impl<DB: Migratable> Relay<DB> {
             () = reloading => Ok(0),
             () = sharing.run() => Ok(0),
             () = self.listen() => Ok(0),
+            () = self.maintain(token), if !once => Ok(0),
         }
+    }
+
+    /// Records and deletes beside the consumers; never ends.
+    async fn maintain(&self, token: &CancellationToken) {
+        let Settings { deadline, recorder, ref retention, random, .. } = *self.settings;
+        if !recorder {
+            tracing::warn!(
+                "the recorder is off: `status` stays `pending`, and retention counts from `created_at`; every other \
+                 condition stays"
+            );
+        }
+        let recording = async {
+            if recorder {
+                let recorder =
+                    Recorder::new(self.pool.clone()).tables(self.tables.clone()).deadline(deadline);
+                recorder.run(&self.settled, token, random).await;
+            }
+        };
+        let retaining = Retention::new(self.pool.clone())
+            .tables(self.tables.clone())
+            .deadline(deadline)
+            .retain(retention)
+            .recorder(recorder)
+            .require(self.required());
+        tokio::join!(recording, retaining.run(token, random));
+        std::future::pending::<()>().await;
     }
 
     /// Wakes the consumers when other processes say that they committed something; never ends. While the connection is

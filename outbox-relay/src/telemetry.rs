@@ -21,13 +21,18 @@
 //! | `outbox_forced_changes_total` | counter | consumer | changes made while somebody owned a slot |
 //! | `outbox_consumers_nobody_runs` | gauge | | registered consumers that no running relay can run |
 //! | `outbox_listening` | gauge | | 1 while the relay hears the notifications of other processes |
+//! | `outbox_recorded_total` | counter | status | events that got a status from this relay |
+//! | `outbox_overdue_events` | gauge | | events that are through for all, and pending for over 10 minutes |
+//! | `outbox_compacted_total` | counter | | events that this relay deleted |
+//! | `outbox_duty_last_success_timestamp_seconds` | gauge | duty | when recorder or retention last succeeded, in whatever relay |
+//! | `outbox_duty_failures` | gauge | duty | its failures in a row; from 3 on somebody must look |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
-use outbox_sdk::backend::DeadReason;
+use outbox_sdk::backend::{DeadReason, Duty, DutyState, Recorded};
 
 /// Whether the relay hears the notifications of other processes.
 pub(crate) fn listening(listening: bool) {
@@ -57,6 +62,52 @@ pub(crate) fn forced_change(consumer: &str) {
 /// How many registered consumers no running relay can run.
 pub(crate) fn consumers_nobody_runs(consumers: usize) {
     gauge!("outbox_consumers_nobody_runs").set(consumers as f64);
+}
+
+/// What a batch of the recorder came to.
+pub(crate) fn recorded(batch: &Recorded) {
+    for (status, events) in
+        [("dispatched", batch.dispatched), ("failed", batch.failed), ("skipped", batch.skipped)]
+    {
+        if events > 0 {
+            counter!("outbox_recorded_total", "status" => status).increment(events);
+        }
+    }
+}
+
+/// How many events should have been recorded long ago.
+pub(crate) fn overdue(events: u64) {
+    gauge!("outbox_overdue_events").set(events as f64);
+}
+
+/// How many events a batch of retention deleted.
+pub(crate) fn compacted(events: u64) {
+    counter!("outbox_compacted_total").increment(events);
+}
+
+/// How a duty stands in the database.
+pub(crate) fn duty(duty: Duty, state: &DutyState) {
+    duty_failed(duty, state.failures);
+    if let Some(ago) = state.succeeded_ago {
+        last_success(duty, ago);
+    }
+}
+
+/// A duty has succeeded a moment ago.
+pub(crate) fn duty_succeeded(duty: Duty) {
+    duty_failed(duty, 0);
+    last_success(duty, Duration::ZERO);
+}
+
+/// So many failures in a row.
+pub(crate) fn duty_failed(duty: Duty, failures: u32) {
+    gauge!("outbox_duty_failures", "duty" => duty.as_str()).set(f64::from(failures));
+}
+
+fn last_success(duty: Duty, ago: Duration) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let at = now.saturating_sub(ago).as_secs_f64();
+    gauge!("outbox_duty_last_success_timestamp_seconds", "duty" => duty.as_str()).set(at);
 }
 
 /// The metrics of one slot of a consumer, looked up once.

@@ -28,6 +28,7 @@ use self::error::{Findings, Source};
 use self::reader::Section;
 use self::secret::Environment;
 use crate::Settings;
+use crate::maintenance::RetainFor;
 
 pub use self::consumer::ConsumerConfig;
 pub use self::error::{ConfigError, Finding, Report};
@@ -70,6 +71,8 @@ pub struct Config {
     pub relay: RelayConfig,
     /// `[registry]`.
     pub registry: RegistryConfig,
+    /// `[retention]`: how long events are kept.
+    pub retention: RetainFor,
     /// Every `[[consumer]]`, in the order of the file.
     pub consumers: Vec<ConsumerConfig>,
     source: Source,
@@ -164,7 +167,14 @@ impl Config {
         if findings.is_empty() { Ok(&self.consumers) } else { Err(self.source.refuse(findings)) }
     }
 
-    /// The settings of the relay: `[relay]`, the database's deadline and what happens without a schema.
+    /// The consumers without which nothing may be deleted, whether they are registered or not.
+    #[must_use]
+    pub fn required_for_retention(&self) -> Vec<String> {
+        let specs = self.consumers.iter().map(|consumer| &consumer.spec);
+        specs.filter(|spec| spec.required_for_retention).map(|spec| spec.name.to_string()).collect()
+    }
+
+    /// The settings of the relay: `[relay]`, `[retention]`, the database's deadline and what happens without a schema.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let relay = &self.relay;
@@ -183,6 +193,8 @@ impl Config {
         settings.grace = relay.grace;
         settings.deadline = self.database.deadline;
         settings.missing_schema = self.registry.missing;
+        settings.recorder = relay.recorder;
+        settings.retention = self.retention.clone();
         settings
     }
 
@@ -197,6 +209,7 @@ impl Config {
         let (relay, lease) =
             sections::relay(section(&mut root, "relay", "[relay]", &findings), database.pooled);
         let registry = sections::registry(section(&mut root, "registry", "[registry]", &findings), folder);
+        let retention = sections::retention(section(&mut root, "retention", "[retention]", &findings));
         let lease_known = lease.known(relay.lease).map(|value| (value, lease.place()));
         let origin =
             webhook::Source { source: relay.source.clone(), dataschema_base: registry.base_url.clone() };
@@ -206,7 +219,7 @@ impl Config {
 
         let findings = findings.into_vec();
         if findings.is_empty() {
-            Ok(Self { database, relay, registry, consumers, source })
+            Ok(Self { database, relay, registry, retention, consumers, source })
         } else {
             Err(source.refuse(findings))
         }

@@ -1,13 +1,15 @@
-//! `[database]`, `[relay]` and `[registry]`.
+//! `[database]`, `[relay]`, `[registry]` and `[retention]`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use outbox_sdk::Tables;
 
-use super::reader::{Field, Problem, Section, as_text};
+use super::error::Finding;
+use super::reader::{Field, Problem, Section, as_integer, as_text, read_node};
 use super::secret::{Environment, Secret, resolve};
 use crate::MissingSchema;
+use crate::maintenance::RetainFor;
 
 /// `[database]`: where the outbox is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +57,8 @@ pub struct RelayConfig {
     pub grace: Duration,
     /// Whether to listen for the commits of other processes; not through a pooler in transaction mode.
     pub listen: bool,
+    /// Whether to write down what events have come to.
+    pub recorder: bool,
 }
 
 impl Default for RelayConfig {
@@ -71,6 +75,7 @@ impl Default for RelayConfig {
             window_bytes: 64 << 20,
             grace: Duration::from_secs(30),
             listen: false,
+            recorder: true,
         }
     }
 }
@@ -150,8 +155,9 @@ pub(super) fn relay(mut section: Section<'_>, pooled: bool) -> (RelayConfig, Fie
     {
         let message = "`listen` needs a session of its own, and `[database] pooled` says that there is none";
         let help = "remove `listen`: the relay polls; or connect it to the server itself and remove `pooled`";
-        section.findings().push(super::error::Finding::new(place.clone(), message, help));
+        section.findings().push(Finding::new(place.clone(), message, help));
     }
+    let recorder = section.bool("recorder");
 
     not_above(&section, ("poll_min", &poll_min, default.poll_min), ("poll_max", &poll_max, default.poll_max));
     not_above(
@@ -178,6 +184,7 @@ pub(super) fn relay(mut section: Section<'_>, pooled: bool) -> (RelayConfig, Fie
         window_bytes: window_bytes.or(default.window_bytes),
         grace: grace.or(default.grace),
         listen: listen.or(default.listen),
+        recorder: recorder.or(default.recorder),
     };
     (config, lease)
 }
@@ -197,7 +204,7 @@ pub(super) fn not_above<T: Clone + PartialOrd>(section: &Section<'_>, low: Keyed
     let place = low.place().or(high.place()).unwrap_or(section.place()).clone();
     let message = format!("`{low_key}` is above `{high_key}`");
     let help = format!("raise `{high_key}` or lower `{low_key}`; what is not written has its default");
-    let finding = super::error::Finding::new(place, message, help);
+    let finding = Finding::new(place, message, help);
     section.findings().push(match (low.place(), high.place()) {
         (Some(_), Some(high)) => finding.related(high.clone(), format!("`{high_key}` is set here")),
         _ => finding,
@@ -226,4 +233,28 @@ pub(super) fn registry(mut section: Section<'_>, folder: &Path) -> RegistryConfi
     };
     section.finish();
     config
+}
+
+/// `[retention]`: `days`, and other numbers of days by event type.
+pub(super) fn retention(mut section: Section<'_>) -> RetainFor {
+    let findings = section.findings();
+    let in_range = 1..=i128::from(RetainFor::MOST);
+    let days = section.integer("days", in_range.clone());
+    let table = section.table("event_types", "[retention.event_types]");
+    section.finish();
+    // What is out of range was reported, so that no other error is left.
+    let mut retain = days.given().and_then(|days| RetainFor::days(days).ok()).unwrap_or_default();
+    for (pattern, entry) in table.into_iter().flat_map(Section::entries) {
+        let name = format!("the time of `{pattern}`");
+        let days = read_node(&name, entry.node, |value| as_integer(value, in_range.clone()), findings);
+        let Some(days) = days.given() else { continue };
+        match retain.clone().event_type(&pattern, days) {
+            Ok(longer) => retain = longer,
+            Err(_) => {
+                let help = "write an event type, a prefix such as \"entity.customer.*\", or \"*\"";
+                findings.push(Finding::new(entry.key, format!("`{pattern}` is not an event pattern"), help));
+            }
+        }
+    }
+    retain
 }

@@ -44,7 +44,7 @@ impl EventPattern {
     }
 
     /// How much of an event type the pattern fixes; of two patterns that match, the more exact one fixes more.
-    pub(super) fn exactness(&self) -> usize {
+    pub(crate) fn exactness(&self) -> usize {
         self.0.trim_end_matches('*').len()
     }
 }

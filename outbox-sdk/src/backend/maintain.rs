@@ -100,7 +100,7 @@ pub struct Recording {
     /// at what was held. Otherwise it stays at the end, where new events come.
     pub wrap: bool,
     /// Whether to leave it when the recorder has worked a moment ago: after each batch it rests for 20 times what the
-    /// batch took, at most 5 s.
+    /// batch took, at most 1 s.
     pub if_due: bool,
 }
 

@@ -3,6 +3,7 @@
 //! Exit codes: 0 fine, 1 a check failed, 2 usage or configuration, 3 database or network.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 
+mod compact;
 mod database;
 mod demo;
 mod exit;
@@ -45,6 +46,8 @@ enum Command {
     Migrate(migrate::Args),
     /// Run the relay.
     Run(run::Args),
+    /// Delete events that every consumer is done with and whose time is over.
+    Compact(compact::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
             Command::Demo(args) => demo::demo(args, cli.format).await,
             Command::Migrate(args) => migrate::migrate(args, cli.format).await,
             Command::Run(args) => run::run(args).await,
+            Command::Compact(args) => compact::compact(args, cli.format).await,
         }
     });
     // A blocked call must not hold up the end.

@@ -10,6 +10,7 @@ use outbox_sdk::webhook::{Format, Secrets, sign};
 use super::*;
 use crate::MissingSchema;
 use crate::consumer::{OnDead, Ordering, OtherMajors, Start};
+use crate::maintenance::RetainFor;
 use crate::retry::{RetryPolicy, Schedule};
 
 const KEY: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
@@ -93,6 +94,11 @@ window_rows = 2_000
 window_bytes = 0x200000
 grace = "0s"
 listen = true
+recorder = false
+
+[retention]
+days = 30
+event_types = { "order.*" = 365, "*" = 60 }
 
 [registry]
 path = "contracts/schemas"
@@ -154,6 +160,7 @@ fn a_full_file_gives_every_value() {
         window_bytes: 2 << 20,
         grace: Duration::ZERO,
         listen: true,
+        recorder: false,
     };
     assert_eq!(config.relay, relay);
     let registry = RegistryConfig {
@@ -161,6 +168,9 @@ fn a_full_file_gives_every_value() {
         missing: MissingSchema::Wait { dead_after: Duration::from_secs(5400) },
         base_url: Some("https://schemas.example/".to_owned()),
     };
+    let retention = RetainFor::days(30).unwrap();
+    let retention = retention.event_type("order.*", 365).unwrap().event_type("*", 60).unwrap();
+    assert_eq!(config.retention, retention);
     let registry_missing = registry.missing;
     assert_eq!(config.registry, registry);
 
@@ -170,6 +180,7 @@ fn a_full_file_gives_every_value() {
     assert_eq!((spec.pinned("entity.customer.updated"), spec.pinned("order.placed")), (Some(1), Some(3)));
     assert_eq!((spec.name.as_str(), spec.max_in_flight), ("crm", 8));
     assert_eq!((spec.slots, spec.required_for_retention), (4, true));
+    assert_eq!(config.required_for_retention(), ["crm"]);
     assert_eq!((spec.ordering, spec.on_dead), (Ordering::None, OnDead::Block));
     assert_eq!(spec.on_dead_for("order.placed"), OnDead::Continue);
     assert_eq!(spec.on_dead_for("entity.customer.updated"), OnDead::Block);
@@ -198,12 +209,13 @@ fn a_full_file_gives_every_value() {
     assert_eq!((settings.window_rows, settings.window_bytes), (2_000, 2 << 20));
     assert_eq!((settings.grace, settings.deadline), (Duration::ZERO, Duration::from_secs(2)));
     assert_eq!(settings.missing_schema, registry_missing);
+    assert_eq!((settings.recorder, settings.retention.days_of("order.placed")), (false, 365));
 
     assert_eq!(search.spec.start, Some(Start::At(1_796_086_923_500_000)));
     assert!(search.webhook.is_none());
     let homeless = findings(config.require_consumers().map(|_| config.clone()));
     let expected =
-        "53:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
+        "60:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
     assert_eq!(homeless, [expected]);
 }
 

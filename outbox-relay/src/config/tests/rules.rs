@@ -47,6 +47,17 @@ fn every_rule_has_its_finding() {
             "[relay]\nread_rows = 0".to_owned(),
             "2:13 `read_rows` is out of range / write a whole number from 1 to",
         ),
+        ("[retention]\ndays = 0".to_owned(), "2:8 `days` is out of range / write a whole number from 1 to"),
+        ("[retention]\ndays = -3".to_owned(), "2:8 `days` is out of range / write a whole number from 1 to"),
+        ("[retention]\nday = 3".to_owned(), "2:1 unknown key `day` in [retention] / did you mean `days`?"),
+        (
+            "[retention.event_types]\n\"a.b\" = 0".to_owned(),
+            "2:9 the time of `a.b` is out of range / write a whole number from 1 to",
+        ),
+        (
+            "[retention.event_types]\n\"a*\" = 5".to_owned(),
+            "2:1 `a*` is not an event pattern / write an event type",
+        ),
         (
             format!("[relay]\nread_rows = {}", "9".repeat(50)),
             "2:13 `read_rows` is out of range / write a whole",

@@ -122,7 +122,7 @@ SET done = stored.done + (looked_at.ids - looked_at.held),
     position = coalesce(reach.until, CASE WHEN $2 THEN 0 ELSE greatest(stored.position, upper(known.settled)) END),
     due_at = CASE
         WHEN total.writes >= 0
-            THEN clock_timestamp() + least(20 * (clock_timestamp() - now()), interval '5 seconds')
+            THEN clock_timestamp() + least(20 * (clock_timestamp() - now()), interval '1 second')
     END,
     succeeded_at = clock_timestamp(),
     failures = 0,

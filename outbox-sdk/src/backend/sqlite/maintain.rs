@@ -104,7 +104,7 @@ impl Maintain for Sqlite {
         }
         done.union(&looked_at);
         let end = if recording.wrap { 0 } else { position.max(known.upper()) };
-        let rest = began.elapsed().saturating_mul(20).min(Duration::from_secs(5));
+        let rest = began.elapsed().saturating_mul(20).min(Duration::from_secs(1));
         query(DUTY_DONE)
             .bind(done.to_json())
             .bind(until.unwrap_or(end))

@@ -4,6 +4,7 @@ mod consumers;
 mod decisions;
 mod failure;
 mod handlers;
+mod maintenance;
 pub(crate) mod order;
 mod ownership;
 mod shared;

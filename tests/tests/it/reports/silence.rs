@@ -95,9 +95,7 @@ async fn a_relay_goes_on_whichever_of_its_calls_gets_no_answer() {
 async fn a_relay_that_is_cut_off_in_a_transaction_is_taken_over() {
     let world = World::<PgTestDb>::new().await;
     let proxy = Proxy::start(world.db.server_addr()).await;
-    proxy.rule(
-        |sql| if sql.contains(".stall (") || sql.contains("\".stall") { Fate::GoDark } else { Fate::Pass },
-    );
+    proxy.rule(|sql| if sql.contains("INSERT INTO \"outbox\".stall") { Fate::GoDark } else { Fate::Pass });
     let failing = RecordingSink::scripted(|_| Outcome::Retry { error: "503".into(), after: None });
     let cut_off = builder_through(&world, &proxy, impatient()).await.consumer(crm(), failing.clone());
     let cut_off = RunningRelay::start(cut_off.build().unwrap());
