@@ -34,6 +34,7 @@ pub use self::consumer::ConsumerConfig;
 pub use self::error::{ConfigError, Finding, Report};
 pub use self::secret::Secret;
 pub use self::sections::{DatabaseConfig, RegistryConfig, RelayConfig};
+pub use self::units::{UnitError, duration as parse_duration, time as parse_time};
 
 /// A checked configuration. Every section may be absent; a command asks for what it needs with the `require`
 /// methods.

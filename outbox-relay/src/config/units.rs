@@ -23,25 +23,35 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 
 /// Why a text is no duration, size or time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum UnitError {
+pub enum UnitError {
+    /// It does not begin with a number.
     #[error("`{0}` does not begin with a whole number")]
     NoNumber(String),
+    /// The unit is missing.
     #[error("`{0}` has no unit")]
     NoUnit(String),
+    /// There is no such unit.
     #[error("the unit `{0}` is unknown")]
     UnknownUnit(String),
+    /// Units stand in the wrong order, or twice.
     #[error("units must go from long to short, each at most once")]
     Order,
+    /// It is too large.
     #[error("`{0}` is too large")]
     TooLarge(String),
+    /// It is no RFC 3339 time.
     #[error("`{0}` is not a time")]
     NotATime(String),
+    /// It does not say how far it is from UTC.
     #[error("the time `{0}` has no offset from UTC")]
     NoOffset(String),
 }
 
 /// Parses `250ms`, `5s`, `1h30m`, `7d`.
-pub(super) fn duration(text: &str) -> Result<Duration, UnitError> {
+///
+/// # Errors
+/// [`UnitError`] for any other text, and for what is too long.
+pub fn duration(text: &str) -> Result<Duration, UnitError> {
     let mut millis = 0_u64;
     let mut next_unit = 0;
     let mut rest = text;
@@ -110,7 +120,10 @@ fn leading_number<'a>(rest: &'a str, whole: &str) -> Result<(u64, &'a str), Unit
 }
 
 /// The microseconds since 1970-01-01T00:00:00Z of an RFC 3339 time. The TOML parser knows the calendar.
-pub(super) fn time(text: &str) -> Result<i64, UnitError> {
+///
+/// # Errors
+/// [`UnitError`] for any other text, and for a time without its offset from UTC.
+pub fn time(text: &str) -> Result<i64, UnitError> {
     let not_a_time = || UnitError::NotATime(text.to_owned());
     let parsed = DeValue::parse(text).map_err(|_| not_a_time())?;
     let DeValue::Datetime(datetime) = parsed.get_ref() else { return Err(not_a_time()) };

@@ -4,17 +4,25 @@
 //! needs a running relay: they read and write the tables, and the owner of a consumer's slot sees it.
 
 mod consumers;
+mod dead_letters;
+mod events;
 mod progress;
+mod why;
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use outbox_sdk::backend::Fault;
+use outbox_sdk::backend::{Fault, LetterKey, LetterState};
 use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use sqlx::pool::PoolConnection;
+use uuid::Uuid;
 
 pub use self::consumers::{ConsumerError, Drain, ResetTo, Rest};
+pub use self::dead_letters::{Decided, INBOX_HORIZON, LetterPage, Step, Walk};
+pub use self::events::{EventPage, EventRef, NoEventRef, Search};
+pub use self::progress::ConsumerProgress;
+pub use self::why::{Explanation, Hindrance, Retry, Verdict, Why};
 use crate::session::{SessionError, within};
 
 /// How long a call may take, unless [`Operator::deadline`] says otherwise.
@@ -27,7 +35,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 ///
 /// # async fn see(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
 /// for slot in Operator::new(pool).consumers().await? {
-///     println!("{}: {} lanes wait", slot.name, slot.stalled_lanes);
+///     println!("{}: {} events to read, {} lanes wait", slot.row.name, slot.unsettled, slot.row.stalled_lanes);
 /// }
 /// # Ok(())
 /// # }
@@ -37,11 +45,17 @@ pub struct Operator<DB: Backend> {
     pub(crate) pool: Pool<DB>,
     pub(crate) tables: Tables,
     pub(crate) deadline: Duration,
+    pub(crate) name: Option<String>,
 }
 
 impl<DB: Backend> Clone for Operator<DB> {
     fn clone(&self) -> Self {
-        Self { pool: self.pool.clone(), tables: self.tables.clone(), deadline: self.deadline }
+        Self {
+            pool: self.pool.clone(),
+            tables: self.tables.clone(),
+            deadline: self.deadline,
+            name: self.name.clone(),
+        }
     }
 }
 
@@ -49,7 +63,7 @@ impl<DB: Backend> Operator<DB> {
     /// An operator of the default tables, whose calls may take 10 s each.
     #[must_use]
     pub fn new(pool: Pool<DB>) -> Self {
-        Self { pool, tables: Tables::default(), deadline: DEADLINE }
+        Self { pool, tables: Tables::default(), deadline: DEADLINE, name: None }
     }
 
     /// Works on these tables instead of the default ones.
@@ -63,6 +77,13 @@ impl<DB: Backend> Operator<DB> {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
+        self
+    }
+
+    /// Writes this name down with decisions, instead of the database's role where there are roles.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
         self
     }
 
@@ -129,9 +150,106 @@ pub enum OperateError {
     /// The tables are missing, or are those of an older release.
     #[error("the database lacks tables of this release; run `outbox migrate`")]
     NotMigrated(#[source] sqlx::Error),
+    /// There is no such dead letter.
+    #[error(
+        "event {} has no dead letter of consumer `{}`; `outbox dead list --state all` shows those there are", .0.id,
+        .0.consumer
+    )]
+    NoLetter(LetterKey),
+    /// Somebody has decided about it before.
+    #[error(
+        "the dead letter of event {} for consumer `{}` is not dead but {state}: {}", key.id, key.consumer,
+        since(*state)
+    )]
+    NotDead {
+        /// The letter.
+        key: LetterKey,
+        /// What has become of it.
+        state: LetterState,
+    },
+    /// It is acknowledged already.
+    #[error(
+        "the dead letter of event {} for consumer `{}` is acknowledged already; there is nothing more to do", .0.id,
+        .0.consumer
+    )]
+    Acknowledged(LetterKey),
+    /// There is nothing to deliver any more.
+    #[error(
+        "event {} is not stored any more, so it cannot be replayed for consumer `{}`; discard the letter", .0.id,
+        .0.consumer
+    )]
+    EventGone(LetterKey),
+    /// There is no such event.
+    #[error("there is no event {0}; look for a typing mistake, or find it with `outbox event list`")]
+    NoEvent(EventRef),
+    /// No event near the time in the version 7 UUID has it.
+    #[error(
+        "no event with event_id {0} was created within a day of the time in it; search the whole table with --full"
+    )]
+    NoEventByTime(Uuid),
+    /// The name is not enough.
+    #[error("several events have event_id {event_id}: {ids:?}; name one by its id")]
+    Ambiguous {
+        /// What they have in common.
+        event_id: Uuid,
+        /// Their ids, at most ten.
+        ids: Vec<i64>,
+    },
+}
+
+/// What can be done about a letter that somebody has decided about.
+fn since(state: LetterState) -> &'static str {
+    match state {
+        LetterState::Dead => "ask again",
+        LetterState::Replay => "its owner delivers it soon; `outbox why` tells what it waits for",
+        LetterState::Replayed => "it was delivered; there is nothing more to do",
+        LetterState::Discarded => "it was given up; to have it delivered, reset the consumer to it",
+        LetterState::Reset => "the consumer was set back to before it, and gets it anew",
+    }
+}
+
+/// A length of time for people, in its two largest units.
+///
+/// ```
+/// use outbox_relay::operate::span;
+/// use std::time::Duration;
+///
+/// assert_eq!(span(Duration::from_secs(3 * 3600 + 125)), "3 h 2 min");
+/// assert_eq!(span(Duration::from_millis(1_400)), "1 s");
+/// ```
+#[must_use]
+pub fn span(length: Duration) -> String {
+    const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)];
+    let mut rest = length.as_secs();
+    let mut parts = Vec::new();
+    for (unit, size) in UNITS {
+        if rest >= size && parts.len() < 2 {
+            parts.push(format!("{} {unit}", rest / size));
+        } else if !parts.is_empty() {
+            break;
+        }
+        rest %= size;
+    }
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
 }
 
 impl OperateError {
+    /// Whether what was named is not there, or is not as it must be: asking again changes nothing. Anything else is a
+    /// trouble of the database.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(
+            self,
+            Self::NoLetter(_)
+                | Self::NotDead { .. }
+                | Self::Acknowledged(_)
+                | Self::EventGone(_)
+                | Self::NoEvent(_)
+                | Self::NoEventByTime(_)
+                | Self::Ambiguous { .. }
+        )
+    }
+
     fn of<DB: Backend>(error: SessionError) -> Self {
         match error {
             SessionError::Deadline(limit) => Self::Deadline(limit),

@@ -417,6 +417,8 @@ pub struct EventFilter {
 pub struct EventRow {
     /// The event; its payloads are empty unless they were asked for.
     pub envelope: Envelope,
+    /// The majors of its older payloads, lowest first.
+    pub older_majors: Vec<u32>,
     /// As recorded: `pending`, `dispatched`, `failed` or `skipped`.
     pub status: String,
     /// Attempts of the consumer that failed, as recorded.
@@ -429,6 +431,13 @@ pub struct EventRow {
     pub available_at: Timestamp,
     /// The role that wrote it, where a database knows roles.
     pub created_by: Option<String>,
+}
+
+/// The keys of older payloads as numbers, lowest first.
+pub(super) fn majors(keys: &[String]) -> Vec<u32> {
+    let mut majors: Vec<u32> = keys.iter().filter_map(|key| key.parse().ok()).collect();
+    majors.sort_unstable();
+    majors
 }
 
 impl EventRow {

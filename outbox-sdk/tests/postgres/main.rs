@@ -9,6 +9,7 @@
 )]
 
 mod append;
+mod letters;
 mod names;
 mod progress;
 mod read;

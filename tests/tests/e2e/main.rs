@@ -5,6 +5,7 @@ mod abort;
 mod away;
 mod command;
 mod kill;
+mod operate;
 mod real_input;
 mod stage;
 mod stop;

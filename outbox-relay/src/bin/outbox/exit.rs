@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
+use outbox_relay::chain;
 use outbox_relay::config::ConfigError;
+use outbox_relay::operate::OperateError;
 
 /// A failed command.
 #[derive(Debug)]
@@ -60,6 +62,13 @@ impl Failure {
 impl From<ConfigError> for Failure {
     fn from(error: ConfigError) -> Self {
         Self::usage(error.render(std::io::stderr().is_terminal()))
+    }
+}
+
+impl From<OperateError> for Failure {
+    fn from(error: OperateError) -> Self {
+        let text = format!("error: {}", chain(&error));
+        if error.is_not_found() { Self::check(text) } else { Self::database(text) }
     }
 }
 

@@ -3,12 +3,20 @@
 //! Exit codes: 0 fine, 1 a check failed, 2 usage or configuration, 3 database or network.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 
+mod arguments;
 mod compact;
+mod consumer;
+mod consumers;
 mod database;
+mod dead;
 mod demo;
+mod event;
 mod exit;
 mod migrate;
+mod output;
 mod run;
+mod target;
+mod why;
 
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
@@ -48,6 +56,16 @@ enum Command {
     Run(run::Args),
     /// Delete events that every consumer is done with and whose time is over.
     Compact(compact::Args),
+    /// How far each consumer is, who runs it, and what keeps it from going on.
+    Consumers(consumers::Args),
+    /// Pause, resume, reset, rename or remove a consumer.
+    Consumer(consumer::Args),
+    /// Dead letters: count, list, show, replay, discard, acknowledge.
+    Dead(dead::Args),
+    /// Find and show events.
+    Event(event::Args),
+    /// What holds one event, consumer by consumer, and what to do.
+    Why(why::Args),
 }
 
 fn main() -> ExitCode {
@@ -63,6 +81,11 @@ fn main() -> ExitCode {
             Command::Migrate(args) => migrate::migrate(args, cli.format).await,
             Command::Run(args) => run::run(args).await,
             Command::Compact(args) => compact::compact(args, cli.format).await,
+            Command::Consumers(args) => consumers::consumers(args, cli.format).await,
+            Command::Consumer(args) => consumer::consumer(args, cli.format).await,
+            Command::Dead(args) => dead::dead(args, cli.format).await,
+            Command::Event(args) => event::event(args, cli.format).await,
+            Command::Why(args) => why::why(args, cli.format).await,
         }
     });
     // A blocked call must not hold up the end.

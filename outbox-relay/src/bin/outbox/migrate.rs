@@ -1,30 +1,21 @@
 //! `outbox migrate`: create or upgrade the tables.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
-use outbox_relay::config::Config;
 use outbox_relay::{advice, chain};
-use outbox_sdk::{Migratable, MigrationName, Migrator, Tables};
+use outbox_sdk::{Migratable, MigrationName, Migrator};
 use sqlx::Pool;
 
 use crate::OutputFormat;
-use crate::database::{self, Database};
+use crate::database::Database;
 use crate::exit::Failure;
+use crate::target::Target;
 
 /// Arguments of `outbox migrate`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file; only its [database] section is used. Default: outbox.toml, if it is there.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// The database, as postgres://USER@HOST/DATABASE or sqlite://PATH. Default: the configuration's, else
-    /// DATABASE_URL.
-    #[arg(long, value_name = "URL")]
-    database: Option<String>,
-    /// The PostgreSQL schema that holds the tables. Default: the configuration's, else `outbox`.
-    #[arg(long, value_name = "NAME")]
-    schema: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Only the inbox table: what a consumer's own database needs.
     #[arg(long)]
     inbox: bool,
@@ -37,20 +28,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Failure> {
-    let default = PathBuf::from("outbox.toml");
-    let path = args.config.clone().or_else(|| default.exists().then_some(default));
-    let config = path.map(|path| Config::load(path, std::env::vars_os())).transpose()?;
-    let url = database::url(args.database, config.as_ref())?;
-    let schema = args
-        .schema
-        .or_else(|| config.as_ref().map(|config| config.database.schema.clone()))
-        .map_or_else(|| Ok(Tables::default()), |name| Tables::in_schema(&name))
-        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let opened = args.target.open(!args.check)?;
     let migrator = if args.inbox { Migrator::inbox() } else { Migrator::outbox() }
-        .tables(&schema)
+        .tables(&opened.tables)
         .tenant_setting(&args.tenant_setting)
         .map_err(|error| Failure::usage(format!("error: {error}")))?;
-    let names = match Database::open(&url, !args.check, 2)? {
+    let names = match opened.database {
         Database::Postgres(pool) => apply(&migrator, &pool, args.check).await,
         Database::Sqlite(pool) => apply(&migrator, &pool, args.check).await,
     }?;

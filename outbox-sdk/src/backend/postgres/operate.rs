@@ -12,6 +12,7 @@ use super::query::Query;
 use super::statements::Statement;
 use super::time::PgTimestamp;
 use super::{count, progress};
+use crate::backend::operate::majors;
 use crate::backend::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
     LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
@@ -297,6 +298,7 @@ fn event_row(row: &PgRow) -> Result<EventRow, Error> {
             occurred_at: row.try_get::<PgTimestamp, _>("occurred_at")?.0,
             created_at: row.try_get::<PgTimestamp, _>("created_at")?.0,
         },
+        older_majors: majors(&row.try_get::<Vec<String>, _>("older_majors")?),
         status: row.try_get("status")?,
         attempts: count(row.try_get("attempts")?),
         last_error: row.try_get("last_error")?,

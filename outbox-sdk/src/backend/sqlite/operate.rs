@@ -8,7 +8,9 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqliteRow};
 use sqlx::{Error, Row as _, Sqlite, query};
 use uuid::Uuid;
 
+use super::explained;
 use super::rows::{Columns, duration, envelope, json, progress, uuid};
+use crate::backend::operate::majors;
 use crate::backend::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
     LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
@@ -50,12 +52,12 @@ const EVENT_IDS: &str = include_str!("event_ids.sql");
 
 impl Operate for Sqlite {
     async fn consumers(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<ConsumerRow>, Error> {
-        let rows = query(CONSUMERS.as_str()).fetch_all(conn).await?;
+        let rows = rows(conn, query(CONSUMERS.as_str())).await?;
         rows.iter().map(consumer).collect()
     }
 
     async fn lag(conn: &mut SqliteConnection, _: &Tables, cap: u32) -> Result<Vec<Lag>, Error> {
-        let rows = query(LAG).bind(cap).fetch_all(conn).await?;
+        let rows = rows(conn, query(LAG).bind(cap)).await?;
         let lag = |row: &SqliteRow| {
             let unsettled: Option<i64> = row.try_get("unsettled_for")?;
             let stalled: Option<i64> = row.try_get("stalled_for")?;
@@ -80,7 +82,7 @@ impl Operate for Sqlite {
             (cursor.failed_at.micros(), cursor.key.id, cursor.key.consumer.as_str())
         });
         let page = letters(&DEAD_LETTERS, filter)?.bind(failed_at).bind(id).bind(consumer).bind(limit);
-        page.fetch_all(conn).await?.iter().map(dead_letter).collect()
+        rows(conn, page).await?.iter().map(dead_letter).collect()
     }
 
     async fn dead_letter_counts(
@@ -88,7 +90,7 @@ impl Operate for Sqlite {
         _: &Tables,
         filter: &LetterFilter,
     ) -> Result<Vec<LetterCount>, Error> {
-        let rows = letters(&DEAD_LETTER_COUNTS, filter)?.fetch_all(conn).await?;
+        let rows = rows(conn, letters(&DEAD_LETTER_COUNTS, filter)?).await?;
         let counted = |row: &SqliteRow| {
             Ok(LetterCount {
                 consumer: row.try_get("consumer")?,
@@ -110,7 +112,7 @@ impl Operate for Sqlite {
     ) -> Result<Vec<AgedKey>, Error> {
         let (id, consumer) = after.map_or((i64::MIN, ""), |key| (key.id, key.consumer.as_str()));
         let page = letters(&DEAD_LETTER_KEYS, filter)?.bind(id).bind(consumer).bind(limit);
-        let rows = page.fetch_all(conn).await?;
+        let rows = rows(conn, page).await?;
         let aged = |row: &SqliteRow| {
             Ok(AgedKey { key: key(row)?, age: row.try_get::<Option<i64>, _>("age")?.map(duration) })
         };
@@ -134,7 +136,7 @@ impl Operate for Sqlite {
             Some(state) => query(DEAD_LETTER_DECIDE).bind(keys).bind(state.as_str()),
             None => query(DEAD_LETTER_ACKNOWLEDGE).bind(keys),
         };
-        decide.bind(by).fetch_all(conn).await?.iter().map(key).collect()
+        rows(conn, decide.bind(by)).await?.iter().map(key).collect()
     }
 
     async fn event(
@@ -144,7 +146,7 @@ impl Operate for Sqlite {
         with_payload: bool,
     ) -> Result<Option<EventRow>, Error> {
         let event = query(EVENT.as_str()).bind(id).bind(with_payload);
-        event.fetch_optional(conn).await?.as_ref().map(event_row).transpose()
+        rows(conn, event).await?.first().map(event_row).transpose()
     }
 
     async fn event_ids(
@@ -158,7 +160,7 @@ impl Operate for Sqlite {
             .bind(uuid(event_id))
             .bind(from.map(Timestamp::micros))
             .bind(until.map(Timestamp::micros));
-        search.fetch_all(conn).await?.iter().map(|row| row.try_get("id")).collect()
+        rows(conn, search).await?.iter().map(|row| row.try_get("id")).collect()
     }
 
     async fn events(
@@ -185,7 +187,7 @@ impl Operate for Sqlite {
             .bind(filter.status.as_deref())
             .bind(before.unwrap_or(i64::MAX))
             .bind(limit);
-        page.fetch_all(conn).await?.iter().map(event_row).collect()
+        rows(conn, page).await?.iter().map(event_row).collect()
     }
 
     async fn standing(
@@ -195,7 +197,7 @@ impl Operate for Sqlite {
         lane: Option<&str>,
     ) -> Result<Standing, Error> {
         let single = Lane::Single(id).key();
-        let rows = query(STANDING.as_str()).bind(id).bind(lane).bind(single).fetch_all(conn).await?;
+        let rows = rows(conn, query(STANDING.as_str()).bind(id).bind(lane).bind(single)).await?;
         let first = rows.first().ok_or(Error::RowNotFound)?;
         let mut standing = Standing {
             status: first.try_get("event_status")?,
@@ -210,6 +212,17 @@ impl Operate for Sqlite {
 
     async fn writers(_: &mut SqliteConnection, _: &Tables) -> Result<Vec<Writer>, Error> {
         Ok(Vec::new())
+    }
+}
+
+/// What a statement answers; missing tables are told apart.
+async fn rows(
+    conn: &mut SqliteConnection,
+    statement: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<Vec<SqliteRow>, Error> {
+    match statement.fetch_all(&mut *conn).await {
+        Ok(rows) => Ok(rows),
+        Err(error) => Err(explained(conn, error, "outbox_event").await),
     }
 }
 
@@ -289,6 +302,7 @@ fn letter_event(row: &SqliteRow) -> Result<LetterEvent, Error> {
 fn event_row(row: &SqliteRow) -> Result<EventRow, Error> {
     Ok(EventRow {
         envelope: envelope(row, false)?.0,
+        older_majors: majors(&names(row, "older_majors")?),
         status: row.try_get("status")?,
         attempts: row.try_get("attempts")?,
         last_error: Columns::new(row).text("last_error")?,
@@ -374,4 +388,37 @@ fn letter_summary(row: &SqliteRow, of: &str) -> Result<Option<LetterSummary>, Er
         failed_at: moment(row, &column("failed_at"))?,
         decided_by: row.try_get(&*column("decided_by"))?,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, SqlitePool};
+
+    use super::*;
+    use crate::migrate::Migrator;
+
+    async fn plan(pool: &SqlitePool, statement: &str) -> String {
+        let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {statement}"));
+        let rows = query(explain).fetch_all(pool).await.unwrap();
+        rows.iter().map(|row| row.get::<String, _>("detail") + "\n").collect()
+    }
+
+    /// Nothing is sorted, and no table is walked over that a page need not see: so the number of letters costs nothing.
+    #[tokio::test]
+    async fn pages_go_along_an_index() {
+        let options = sqlx::sqlite::SqlitePoolOptions::new().max_connections(1);
+        let pool = options.connect("sqlite::memory:").await.unwrap();
+        Migrator::outbox().run(&pool).await.unwrap();
+        for (statement, search) in [
+            (&DEAD_LETTERS, "SEARCH letter USING INDEX outbox_dead_letter_failed_idx"),
+            (&DEAD_LETTER_KEYS, "SEARCH letter USING INDEX outbox_dead_letter_event_idx"),
+            (&EVENTS, "SEARCH event USING INTEGER PRIMARY KEY"),
+            (&EVENTS_OF_AGGREGATE, "SEARCH event USING INDEX outbox_event_aggregate_idx"),
+            (&EVENTS_OF_CORRELATION, "SEARCH event USING INDEX outbox_event_correlation_idx"),
+        ] {
+            let plan = plan(&pool, statement).await;
+            assert!(plan.contains(search), "{search}\n{plan}");
+            assert!(!plan.contains("B-TREE") && !plan.contains("SCAN letter"), "{plan}");
+        }
+    }
 }

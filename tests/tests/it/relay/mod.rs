@@ -5,6 +5,7 @@ mod decisions;
 mod failure;
 mod handlers;
 mod maintenance;
+mod operate;
 pub(crate) mod order;
 mod ownership;
 mod shared;
