@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use sqlx::Transaction;
 use sqlx::error::DatabaseError;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Fault};
 use crate::envelope::Envelope;
 
 /// Handles the events of one consumer, inside a transaction of the consumer's own database.
@@ -98,6 +98,16 @@ impl HandlerError {
     #[must_use]
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable(reason.into())
+    }
+
+    /// Whether the database ended the transaction for another one's sake (deadlock, serialization failure): it changed
+    /// nothing, and the same again may succeed at once.
+    #[must_use]
+    pub fn is_conflict<DB: Backend>(&self) -> bool {
+        let Self::Retry(error) = self else { return false };
+        let first: &(dyn Error + 'static) = error.as_ref();
+        let mut chain = std::iter::successors(Some(first), |&error| error.source());
+        chain.any(|error| error.downcast_ref().is_some_and(|error| DB::fault(error) == Fault::Retryable))
     }
 
     /// What may be stored and logged of it. The text of a database error may quote values; it is replaced by the

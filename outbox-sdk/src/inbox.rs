@@ -40,6 +40,9 @@ impl<DB: Backend> Clone for Inbox<DB> {
     }
 }
 
+/// How often a transaction that met another one is run.
+const TRIES: u32 = 3;
+
 /// What handling an event came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -75,7 +78,8 @@ impl<DB: Backend> Inbox<DB> {
         &self.consumer
     }
 
-    /// Calls the handler unless the event was processed before; both in one transaction.
+    /// Calls the handler unless the event was processed before; both in one transaction. One that the database ended for
+    /// another one's sake (deadlock, serialization failure) is run again at once, up to three times in all.
     ///
     /// # Errors
     /// As [`begin`](Self::begin), then as [`handle_in`](Self::handle_in).
@@ -84,8 +88,15 @@ impl<DB: Backend> Inbox<DB> {
         handler: &H,
         event: &Envelope,
     ) -> Result<Effect, HandlerError> {
-        let tx = self.begin().await?;
-        self.handle_in(tx, handler, event).await
+        let mut tries = 0;
+        loop {
+            let tx = self.begin().await?;
+            tries += 1;
+            match self.handle_in(tx, handler, event).await {
+                Err(error) if error.is_conflict::<DB>() && tries < TRIES => {}
+                done => return done,
+            }
+        }
     }
 
     /// The first half of [`handle`](Self::handle), for a caller that bounds how long it waits for the database: a pool

@@ -96,6 +96,22 @@ impl OutboxProcess {
         self.signal("INT").await;
     }
 
+    /// Stops it where it is (SIGSTOP), as a machine does that runs out of time or memory, until [`thaw`](Self::thaw).
+    ///
+    /// # Panics
+    /// When it has ended already or the signal cannot be sent.
+    pub async fn freeze(&self) {
+        self.signal("STOP").await;
+    }
+
+    /// Lets it go on (SIGCONT).
+    ///
+    /// # Panics
+    /// When it has ended already or the signal cannot be sent.
+    pub async fn thaw(&self) {
+        self.signal("CONT").await;
+    }
+
     /// Waits until it has ended and all it printed is read.
     ///
     /// # Panics

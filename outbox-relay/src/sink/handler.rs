@@ -13,6 +13,9 @@ use super::{Delivery, Outcome, Sink};
 /// delivery may take, and a delivery that runs into its time limit counts as an attempt.
 const BEGIN: Duration = Duration::from_secs(10);
 
+/// How often a transaction that the database ended for another one's sake is run before that counts as an attempt.
+const TRIES: u32 = 3;
+
 /// Calls a [`Handler`]: the inbox row and the handler's effect commit in one transaction of the consumer's database, so
 /// that the effect happens once however often the event is delivered.
 ///
@@ -34,14 +37,23 @@ impl<DB: Backend, H: Handler<DB>> HandlerSink<DB, H> {
         Self { inbox, handler }
     }
 
+    /// As [`Inbox::handle`], with a limit on each begin.
     async fn handle(&self, event: &Envelope) -> Result<Effect, HandlerError> {
-        let Ok(tx) = timeout(BEGIN, self.inbox.begin()).await else {
-            return Err(HandlerError::unavailable(format!(
-                "the consumer's database gave no connection within {} s; bring it back, or give its pool more connections",
-                BEGIN.as_secs()
-            )));
-        };
-        self.inbox.handle_in(tx?, &self.handler, event).await
+        let mut tries = 0;
+        loop {
+            let Ok(tx) = timeout(BEGIN, self.inbox.begin()).await else {
+                return Err(HandlerError::unavailable(format!(
+                    "the consumer's database gave no connection within {} s; bring it back, or give its pool more \
+                     connections",
+                    BEGIN.as_secs()
+                )));
+            };
+            tries += 1;
+            match self.inbox.handle_in(tx?, &self.handler, event).await {
+                Err(error) if error.is_conflict::<DB>() && tries < TRIES => {}
+                done => return done,
+            }
+        }
     }
 }
 

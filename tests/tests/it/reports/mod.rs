@@ -1,5 +1,6 @@
 //! What went wrong for users of systems like this one, as tests: each is named after what is promised instead.
 
+mod overlap;
 mod plans;
 mod refusals;
 mod sessions;

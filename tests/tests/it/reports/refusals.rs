@@ -1,11 +1,17 @@
 //! A database that refuses for a while: the relay waits, loses nothing, and counts no attempt.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use outbox_relay::Relay;
+use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Outcome;
+use outbox_relay::sink::handler::HandlerSink;
+use outbox_sdk::{Envelope, Handler, HandlerError, Inbox, Migrator};
 use outbox_tests::{Call, PgTestDb, RecordingSink, RunningRelay, eventually, quick_settings};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
 use super::count;
@@ -34,7 +40,7 @@ impl Role {
     }
 
     /// A running relay under this role.
-    fn relay(&self, sink: &std::sync::Arc<RecordingSink>) -> RunningRelay {
+    fn relay(&self, sink: &Arc<RecordingSink>) -> RunningRelay {
         let pool = PgPoolOptions::new()
             .acquire_timeout(Duration::from_secs(1))
             .connect_lazy_with(self.options.clone());
@@ -173,6 +179,45 @@ async fn a_deadlock_or_a_conflict_at_the_settle_counts_no_attempt() {
         let again: Vec<_> = sink.calls().iter().filter(|call| call.attempt > 1).map(Call::id).collect();
         assert_eq!(again, [3], "{code}: only the failed one counted an attempt");
     }
+}
+
+/// Meets another transaction twice, then does its work.
+struct Unlucky(AtomicUsize);
+
+impl Handler<Postgres> for Unlucky {
+    async fn handle(&self, _: &Envelope, tx: &mut Transaction<'_, Postgres>) -> Result<(), HandlerError> {
+        let code = match self.0.fetch_add(1, Ordering::Relaxed) {
+            0 => "40P01",
+            1 => "40001",
+            _ => return Ok(PgTestDb::execute(tx, "INSERT INTO effect VALUES (1)").await?),
+        };
+        let fail = format!(
+            "DO $$ BEGIN RAISE EXCEPTION 'as another transaction would' USING ERRCODE = '{code}'; END $$"
+        );
+        Ok(PgTestDb::execute(tx, &fail).await?)
+    }
+}
+
+/// The consumer has one attempt: had one of the conflicts been counted, the event would be dead.
+#[tokio::test]
+async fn a_deadlock_or_a_conflict_in_a_handler_counts_no_attempt() {
+    let world = World::<PgTestDb>::new().await;
+    Migrator::inbox().run(&world.pool).await.unwrap();
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), "CREATE TABLE effect (n int)").await.unwrap();
+    let inbox = Inbox::new(world.pool.clone(), "crm");
+    let sink = Arc::new(HandlerSink::new(inbox.clone(), Unlucky(AtomicUsize::new(0))));
+    let once = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(1)]), max_attempts: 1 };
+    let relay = RunningRelay::start(world.builder().consumer(crm().retry(once), sink).build().unwrap());
+    let published = world.publish(&["1"]).await;
+    world.settled("crm", published[0].id).await;
+    relay.stop().await;
+    assert!(world.dead().await.is_empty());
+    assert_eq!(count(&world, "SELECT count(*) FROM effect").await, 1);
+
+    // The same without a relay, as a receiver of webhooks has it.
+    let event = Envelope::example("customer.changed", 1, "{}");
+    inbox.handle(&Unlucky(AtomicUsize::new(0)), &event).await.unwrap();
+    assert_eq!(count(&world, "SELECT count(*) FROM effect").await, 2);
 }
 
 /// The tables go away under a running relay: it says what is missing, and goes on when they are back.
