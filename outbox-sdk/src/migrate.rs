@@ -279,7 +279,6 @@ mod postgres {
     use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Postgres, query_as};
 
     use super::{Files, Migratable, MigrateError, MigrationName, Migrator, Set, apply_missing};
-    use crate::backend::Backend as _;
 
     const MIGRATIONS_TABLE: &str = include_str!("backend/postgres/migrations_table.sql");
     const MIGRATIONS_APPLIED: &str = include_str!("backend/postgres/migrations_applied.sql");
@@ -313,7 +312,9 @@ mod postgres {
 
         async fn applied(migrator: &Migrator, pool: &PgPool) -> Result<Vec<AppliedMigration>, MigrateError> {
             // In a transaction and without prepared statements: a relay asks this at its start, maybe through a pooler.
-            let mut tx = Self::begin_write(pool).await.map_err(failed)?;
+            // Out of the pool: if this future is dropped, the connection ends, and with it the transaction.
+            let mut conn = pool.acquire().await.map_err(failed)?.detach();
+            let mut tx = conn.begin().await.map_err(failed)?;
             let (_, has_table) = migrator.postgres_state(&mut tx).await?;
             let mut applied = Vec::new();
             if has_table {
@@ -328,6 +329,7 @@ mod postgres {
                 applied.extend(rows.into_iter().map(row));
             }
             tx.commit().await.map_err(failed)?;
+            conn.close().await.map_err(failed)?;
             Ok(applied)
         }
 
