@@ -15,6 +15,7 @@ mod company;
 pub mod config;
 pub mod consumer;
 mod engine;
+mod listener;
 pub mod maintenance;
 pub mod operate;
 mod owner;

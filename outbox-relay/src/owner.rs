@@ -111,7 +111,7 @@ impl<DB: Backend> Owner<DB> {
                 return (0, End::Refused);
             }
             Err(error) => {
-                let pause = self.backoff().failed((self.company.settings.random)());
+                let pause = Backoff::reconnect().failed((self.company.settings.random)());
                 self.complain(&Stop::Session(error), pause);
                 return (0, End::Failed(pause));
             }
@@ -151,13 +151,6 @@ impl<DB: Backend> Owner<DB> {
         .map_err(|lane| Unsafe::Stall { lane })
     }
 
-    /// How long to leave the database alone after failures. Never much longer than a poll, so that work resumes soon
-    /// after it is back.
-    fn backoff(&self) -> Backoff {
-        let cap = self.company.settings.poll_max + Duration::from_secs(1);
-        Backoff::new(Duration::from_millis(100), cap.min(Duration::from_secs(5)))
-    }
-
     async fn claim(&self, session: &mut Session<DB>) -> Result<Claim, SessionError> {
         let settings = &self.company.settings;
         let mut conn = session.connect().await?;
@@ -180,7 +173,7 @@ impl<DB: Backend> Owner<DB> {
         let name = self.consumer.spec.name.clone();
         let (name, slot) = (name.as_str(), self.slot);
         let telemetry = Telemetry::of(name, slot);
-        let mut backoff = self.backoff();
+        let mut backoff = Backoff::reconnect();
         loop {
             let told = self.stop.is_cancelled() || (self.company.once && engine.is_idle());
             if told || engine.wanted {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
 use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
@@ -17,6 +17,7 @@ use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::company::{Company, FreeSlots};
 use crate::consumer::{ConsumerSpec, Start};
+use crate::listener;
 use crate::maintenance::{Recorder, RetainFor, Retention};
 use crate::ownership::Ownership;
 use crate::refused::advice;
@@ -25,7 +26,6 @@ use crate::schemas::Schemas;
 use crate::session::{Session, SessionError, within};
 use crate::shared_read::SharedRead;
 use crate::sink::Sink;
-use crate::telemetry;
 
 /// How often the registry folder is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
@@ -392,28 +392,13 @@ impl<DB: Migratable> Relay<DB> {
         std::future::pending::<()>().await;
     }
 
-    /// Wakes the consumers when other processes say that they committed something; never ends. While the connection is
-    /// lost, polling goes on.
+    /// Wakes the consumers when other processes say that they committed something; never ends.
     async fn listen(&self) {
-        if !self.settings.listen {
-            return std::future::pending().await;
+        if self.settings.listen {
+            let heard = || self.committed.send_replace(());
+            listener::listen::<DB>(&self.pool, &self.tables, &self.settings, heard).await;
         }
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
-        loop {
-            let began = Instant::now();
-            let error = DB::listen(&self.pool, &self.tables, || {
-                telemetry::listening(true);
-                self.committed.send_replace(());
-            })
-            .await;
-            telemetry::listening(false);
-            if began.elapsed() > Duration::from_secs(60) {
-                backoff.succeeded();
-            }
-            let pause = backoff.failed((self.settings.random)());
-            tracing::warn!(error = chain(&error), retry_in = ?pause, "not listening for commits; polling goes on");
-            tokio::time::sleep(pause).await;
-        }
+        std::future::pending::<()>().await;
     }
 
     /// Registers every consumer in one transaction; waits for a database that is away.

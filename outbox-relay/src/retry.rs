@@ -123,6 +123,12 @@ impl Backoff {
         Self { base, cap, failures: 0 }
     }
 
+    /// For a database that is away: never long, so that work resumes soon after it is back. The jitter spreads those that
+    /// come back with it.
+    pub(crate) const fn reconnect() -> Self {
+        Self::new(Duration::from_millis(100), Duration::from_secs(1))
+    }
+
     /// Counts one more failure and returns the time to wait before the next try; `random` as in
     /// [`RetryPolicy::delay`].
     pub fn failed(&mut self, random: f64) -> Duration {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use outbox_sdk::{Backend, Tables};
 use tokio::sync::{mpsc, watch};
@@ -153,8 +153,7 @@ pub(crate) struct SharedReader<DB: Backend> {
 impl<DB: Backend> SharedReader<DB> {
     /// Never ends. Cancelling it loses nothing: what was not passed on is read again.
     pub(crate) async fn run(mut self) {
-        let longest = (self.settings.poll_max + Duration::from_secs(1)).min(Duration::from_secs(5));
-        let mut backoff = Backoff::new(Duration::from_millis(100), longest);
+        let mut backoff = Backoff::reconnect();
         loop {
             self.seat();
             let next = self.reader.pace.next();

@@ -20,12 +20,12 @@
 //! | `outbox_running_slots` | gauge | consumer | slots that this relay owns or is claiming |
 //! | `outbox_forced_changes_total` | counter | consumer | changes made while somebody owned a slot |
 //! | `outbox_consumers_nobody_runs` | gauge | | registered consumers that no running relay can run |
-//! | `outbox_listening` | gauge | | 1 while the relay hears the notifications of other processes |
 //! | `outbox_recorded_total` | counter | status | events that got a status from this relay |
 //! | `outbox_overdue_events` | gauge | | events that are through for all, and pending for over 10 minutes |
 //! | `outbox_compacted_total` | counter | | events that this relay deleted |
 //! | `outbox_duty_last_success_timestamp_seconds` | gauge | duty | when recorder or retention last succeeded, in whatever relay |
 //! | `outbox_duty_failures` | gauge | duty | its failures in a row; from 3 on somebody must look |
+//! | `outbox_listener_connected` | gauge | | 1 while the relay hears the notifications of other processes, 0 while it should and does not |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
 
@@ -35,8 +35,8 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use outbox_sdk::backend::{DeadReason, Duty, DutyState, Recorded};
 
 /// Whether the relay hears the notifications of other processes.
-pub(crate) fn listening(listening: bool) {
-    gauge!("outbox_listening").set(f64::from(u8::from(listening)));
+pub(crate) fn listener_connected(connected: bool) {
+    gauge!("outbox_listener_connected").set(f64::from(u8::from(connected)));
 }
 
 /// How many consumers share one read.

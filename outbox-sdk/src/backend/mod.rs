@@ -99,14 +99,25 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
     fn notify(conn: &mut Self::Connection, tables: &Tables)
     -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Calls `heard` for each notification of [`notify`](Self::notify), and once when it begins to listen, since
-    /// something may have been committed before. Keeps one connection of the pool. Returns when the connection is lost;
-    /// where a database has no notifications, never.
+    /// A connection that listens for notifications.
+    type Listener: Send;
+
+    /// Begins to listen for the notifications of [`notify`](Self::notify), on a connection of its own that is made as the
+    /// pool makes them. `None` = this database has no notifications.
     fn listen(
         pool: &Pool<Self>,
         tables: &Tables,
-        heard: impl Fn() + Send + Sync,
-    ) -> impl Future<Output = Error> + Send;
+    ) -> impl Future<Output = Result<Option<Self::Listener>, Error>> + Send;
+
+    /// Waits for the next notification. Cancelling it loses none. An error means that the connection is lost.
+    fn hear(listener: &mut Self::Listener) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Whether the server still knows that this connection listens: one statement. A connection can be dead without
+    /// either side being told, and a pooler may have given the session to somebody else.
+    fn still_listens(
+        listener: &mut Self::Listener,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
 
     /// Sorts a database error into what a caller can do about it.
     fn fault(error: &Error) -> Fault;

@@ -20,11 +20,10 @@ mod settle;
 mod statements;
 mod time;
 
-use std::convert::Infallible;
 use std::io::ErrorKind;
 
 use sqlx::error::DatabaseError;
-use sqlx::postgres::{PgListener, PgRow};
+use sqlx::postgres::{PgListener, PgPoolOptions, PgRow};
 use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transaction};
 
 use super::{
@@ -96,17 +95,27 @@ impl Backend for Postgres {
         statements.notify_pause.query().execute(conn).await.map(drop)
     }
 
-    async fn listen(pool: &Pool<Self>, tables: &Tables, heard: impl Fn() + Send + Sync) -> Error {
-        let listening = async {
-            let mut listener = PgListener::connect_with(pool).await?;
-            listener.listen(tables.postgres().channel()).await?;
-            heard();
-            while listener.try_recv().await?.is_some() {
-                heard();
-            }
-            Err(Error::Io(ErrorKind::ConnectionReset.into()))
-        };
-        listening.await.map_or_else(|error| error, |never: Infallible| match never {})
+    type Listener = PgListener;
+
+    async fn listen(pool: &Pool<Self>, tables: &Tables) -> Result<Option<PgListener>, Error> {
+        // Dropping a listener gives its connection back only after the server has answered once more. A dead connection
+        // never does: it must not keep a place of the pool that everybody else uses.
+        let own = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
+        let own = own.connect_lazy_with(pool.connect_options().as_ref().clone());
+        let mut listener = PgListener::connect_with(&own).await?;
+        listener.eager_reconnect(false);
+        listener.listen(tables.postgres().channel()).await?;
+        Ok(Some(listener))
+    }
+
+    async fn hear(listener: &mut PgListener) -> Result<(), Error> {
+        let heard = listener.try_recv().await?;
+        heard.map(drop).ok_or_else(|| Error::Io(ErrorKind::ConnectionReset.into()))
+    }
+
+    async fn still_listens(listener: &mut PgListener, tables: &Tables) -> Result<bool, Error> {
+        let channel = tables.postgres().channel();
+        sqlx::query_scalar(include_str!("still_listens.sql")).bind(channel).fetch_one(listener).await
     }
 
     fn fault(error: &Error) -> Fault {

@@ -9,6 +9,7 @@ mod maintain;
 mod operate;
 mod rows;
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use sqlx::query::Query;
@@ -136,8 +137,18 @@ impl Backend for Sqlite {
         Ok(())
     }
 
-    async fn listen(_: &Pool<Self>, _: &Tables, _: impl Fn() + Send + Sync) -> Error {
-        std::future::pending().await
+    type Listener = Infallible;
+
+    async fn listen(_: &Pool<Self>, _: &Tables) -> Result<Option<Infallible>, Error> {
+        Ok(None)
+    }
+
+    async fn hear(listener: &mut Infallible) -> Result<(), Error> {
+        match *listener {}
+    }
+
+    async fn still_listens(listener: &mut Infallible, _: &Tables) -> Result<bool, Error> {
+        match *listener {}
     }
 
     fn fault(error: &Error) -> Fault {

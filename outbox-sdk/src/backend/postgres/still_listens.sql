@@ -1,0 +1,1 @@
+SELECT $1 IN (SELECT pg_listening_channels())
