@@ -108,6 +108,8 @@ pub(crate) struct Engine<DB: Backend> {
     /// Reads for this slot while it has no seat at the shared read.
     reader: Reader,
     seat: Option<Seat>,
+    /// Something was committed while this engine had a seat, or had asked for one.
+    poked: bool,
     /// The last read of its own has reached the head.
     near_head: bool,
     /// What operators have decided and an owner must carry out.
@@ -153,6 +155,7 @@ impl<DB: Backend> Engine<DB> {
             settle_interval: SETTLE_INTERVAL,
             reader: Reader::new(&settings, &company.tables, Arc::clone(&company.free_slots), now),
             seat: None,
+            poked: false,
             near_head: false,
             decisions: Decisions::new(now),
             next_sweep: now + settings.sweep_interval,
@@ -237,6 +240,8 @@ impl<DB: Backend> Engine<DB> {
     pub(crate) fn poke(&mut self) {
         if self.seat.is_none() {
             self.reader.pace.poke(Instant::now());
+        } else {
+            self.poked = true;
         }
     }
 

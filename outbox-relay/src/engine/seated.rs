@@ -34,9 +34,11 @@ impl<DB: Backend> Engine<DB> {
 
     /// Gives up the seat: from here on this engine reads for itself.
     pub(super) fn leave(&mut self) {
-        // Who got no page was refused and has just read: reading again at once would be refused again.
-        if self.seat.take().is_some_and(|seat| seat.was_served()) {
+        let Some(seat) = self.seat.take() else { return };
+        // Who got no page was refused and has just read: without news, reading again at once would be refused again.
+        if seat.was_served() || self.poked {
             self.reader.pace.poke(Instant::now());
         }
+        self.poked = false;
     }
 }

@@ -15,7 +15,7 @@ use crate::relay::order::hardly_polling;
 use crate::relay::{World, changed, crm};
 
 /// The session of a relay that listens, whatever it has asked since.
-const LISTENERS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \
+const LISTENERS: &str = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'relay' \
     AND (query LIKE 'LISTEN%' OR query LIKE '%pg_listening_channels%')";
 /// What is promised once the server is there again, with slack for a loaded machine.
 const PROMPTLY: Duration = Duration::from_secs(5 * 2);
@@ -39,7 +39,7 @@ impl Listening {
         settings.listen = true;
         settings.deadline = Duration::from_secs(1);
         let sink = RecordingSink::new();
-        let pool = PgPool::connect_with(world.db.through(&proxy)).await.unwrap();
+        let pool = PgPool::connect_with(world.db.through(&proxy).application_name("relay")).await.unwrap();
         let relay = outbox_relay::Relay::builder(pool).settings(settings).consumer(crm(), sink.clone());
         let relay = RunningRelay::start(relay.build().unwrap());
         // As another process has it: it knows nothing of the relay but the database.

@@ -4,6 +4,7 @@ mod consumers;
 mod decisions;
 mod failure;
 mod handlers;
+mod idle;
 mod maintenance;
 mod operate;
 pub(crate) mod order;
