@@ -31,8 +31,8 @@ impl Hint {
     /// when the last clone of the hint is dropped.
     ///
     /// It sends a `NOTIFY` on a connection of `pool`, outside the business transaction (inside it would serialise every
-    /// commit of the server), at most one in 5 ms. Without a free connection, or on a database that has no notifications
-    /// (SQLite), nothing is sent.
+    /// commit of the server), at most one in 5 ms. While the pool has no free connection it waits for its turn like everybody
+    /// else. On a database that has no notifications (SQLite) nothing is sent.
     ///
     /// ```no_run
     /// # use outbox_sdk::{Hint, Outbox, Tables};
@@ -54,7 +54,10 @@ impl Hint {
             while (Rung { bell: &bell }).await {
                 // The relay polls: a notification that fails is only late.
                 if let Some(mut conn) = pool.try_acquire() {
-                    let _ = DB::notify(&mut conn, &tables).await;
+                    let _ = DB::notify(&mut conn, &tables, true).await;
+                } else if let Ok(mut conn) = pool.acquire().await {
+                    // Others wait for this one: waiting for a turn was pause enough.
+                    let _ = DB::notify(&mut conn, &tables, false).await;
                 }
             }
         };

@@ -95,9 +95,13 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
     /// Fails when an earlier error has doomed the transaction: its `COMMIT` would answer `ROLLBACK` without an error.
     fn ensure_usable(conn: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Tells listening relays that something was committed, and returns 5 ms later. Never inside a business transaction.
-    fn notify(conn: &mut Self::Connection, tables: &Tables)
-    -> impl Future<Output = Result<(), Error>> + Send;
+    /// Tells listening relays that something was committed; with `pause` it returns 5 ms later. Never inside a business
+    /// transaction.
+    fn notify(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        pause: bool,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// A connection that listens for notifications.
     type Listener: Send;

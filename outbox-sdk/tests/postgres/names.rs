@@ -162,7 +162,7 @@ async fn every_statement(db: &Db) {
     let mut listener =
         PgListener::connect_with(&sqlx::PgPool::connect_lazy_with(db.options())).await.unwrap();
     listener.listen(&channel(tables.schema())).await.unwrap();
-    Postgres::notify(conn, tables).await.unwrap();
+    Postgres::notify(conn, tables, false).await.unwrap();
     assert_eq!(listener.recv().await.unwrap().payload(), "");
 }
 

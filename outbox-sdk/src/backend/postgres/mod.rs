@@ -89,10 +89,13 @@ impl Backend for Postgres {
         sqlx::raw_sql(include_str!("ensure_usable.sql")).execute(conn).await.map(drop)
     }
 
-    async fn notify(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
+    async fn notify(conn: &mut PgConnection, tables: &Tables, pause: bool) -> Result<(), Error> {
         let statements = tables.postgres();
         statements.notify.query().bind(statements.channel()).execute(&mut *conn).await?;
-        statements.notify_pause.query().execute(conn).await.map(drop)
+        if pause {
+            statements.notify_pause.query().execute(conn).await?;
+        }
+        Ok(())
     }
 
     type Listener = PgListener;

@@ -133,7 +133,7 @@ impl Backend for Sqlite {
         if still_open(conn).await? { Ok(()) } else { Err(Error::Database(Box::new(Found::RolledBack))) }
     }
 
-    async fn notify(_: &mut SqliteConnection, _: &Tables) -> Result<(), Error> {
+    async fn notify(_: &mut SqliteConnection, _: &Tables, _: bool) -> Result<(), Error> {
         Ok(())
     }
 

@@ -1,12 +1,11 @@
 //! Consumers that have caught up share one read; who does not keep up reads alone until it has caught up again.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use outbox_relay::consumer::Start;
 use outbox_relay::{RelayBuilder, Settings};
 use outbox_sdk::{Hint, Outbox};
-use outbox_tests::{PgTestDb, Proxy, RecordingSink, RunningRelay};
+use outbox_tests::{PATIENCE, PgTestDb, Proxy, RecordingSink, RunningRelay, quick_settings};
 
 use sqlx::PgPool;
 
@@ -32,8 +31,15 @@ fn with_consumers<T: TestDb>(
     sinks: &[Arc<RecordingSink>],
 ) -> RelayBuilder<T::Db> {
     sinks.iter().enumerate().fold(builder, |builder, (n, sink)| {
-        builder.consumer(named(&format!("c{n}")).start(Start::Earliest), sink.clone())
+        let spec = named(&format!("c{n}")).start(Start::Earliest).timeout(PATIENCE).unwrap();
+        builder.consumer(spec, sink.clone())
     })
+}
+
+/// A sink that is held up for a while does not fail, and no lease ends.
+fn patient(mut settings: Settings) -> Settings {
+    settings.lease = 2 * PATIENCE;
+    settings
 }
 
 fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
@@ -44,7 +50,9 @@ fn sorted(mut ids: Vec<i64>) -> Vec<i64> {
 async fn consumers_that_share_a_read_get_everything_once_and_in_order<T: TestDb>() {
     let world = World::<T>::new().await;
     let sinks = sinks();
-    let relay = with_consumers::<T>(world.builder(), &sinks).build().unwrap();
+    let relay = with_consumers::<T>(world.builder_with(patient(delivering(quick_settings()))), &sinks)
+        .build()
+        .unwrap();
     let relay = RunningRelay::start(relay);
     let mut all = Vec::new();
     for round in 0..40 {
@@ -80,9 +88,8 @@ async fn consumers_that_share_a_read_get_everything_once_and_in_order<T: TestDb>
 async fn a_slow_consumer_falls_behind_alone_and_comes_back<T: TestDb>() {
     let world = World::<T>::new().await;
     let sinks = sinks();
-    let mut settings = delivering(outbox_tests::quick_settings());
+    let mut settings = patient(delivering(quick_settings()));
     settings.window_rows = 10;
-    settings.lease = Duration::from_secs(30);
     let relay = with_consumers::<T>(world.builder_with(settings), &sinks).build().unwrap();
     let relay = RunningRelay::start(relay);
     let mut all = world.publish(&["1", "2"]).await;
@@ -171,7 +178,7 @@ impl Counted {
 async fn one_read_serves_all_consumers_that_have_caught_up() {
     let mut counted = Counted::new().await;
     let mut sinks = sinks();
-    let relay = counted.start(hardly_polling(), &sinks).await;
+    let relay = counted.start(patient(hardly_polling()), &sinks).await;
     counted.until_joined(&sinks).await;
     for _ in 0..10 {
         assert_eq!(counted.round(&sinks).await, 1, "one read for {CONSUMERS} consumers");
@@ -191,7 +198,7 @@ async fn one_read_serves_all_consumers_that_have_caught_up() {
     let backlog: Vec<&str> = ["1", "2", "3"].repeat(100);
     counted.published += counted.world.publish(&backlog).await.len();
     sinks.push(RecordingSink::new());
-    let mut settings = hardly_polling();
+    let mut settings = patient(hardly_polling());
     settings.read_rows = 50;
     let relay = counted.start(settings, &sinks).await;
     counted.until_joined(&sinks).await;
