@@ -1,10 +1,10 @@
 //! Tokens out; no decisions.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Field, GenericParam, Generics, Ident, Lifetime};
+use syn::{DeriveInput, Field, GenericParam, Generics, Ident, Lifetime, Type};
 
 use crate::model::{Event, has_type_parameters};
 use crate::parse::SdkPath;
@@ -25,11 +25,14 @@ pub(crate) fn event(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
         aggregate_type: aggregate_type.to_token_stream(),
         aggregate_id,
         tenant_id,
+        older_payloads: older_payloads(event),
     }
     .expand(ident, generics, sdk);
+    let older_majors = older_majors(event, sdk);
     let test = event.registered.then(|| schema_test(event, sdk));
     quote! {
         #implementation
+        #older_majors
         #test
     }
 }
@@ -46,6 +49,7 @@ pub(crate) fn fallback(input: &DeriveInput, sdk: &SdkPath) -> TokenStream {
         aggregate_type: "".to_token_stream(),
         aggregate_id: none(),
         tenant_id: none(),
+        older_payloads: TokenStream::new(),
     }
     .expand(&input.ident, &input.generics, sdk)
 }
@@ -57,11 +61,14 @@ struct Implementation {
     aggregate_type: TokenStream,
     aggregate_id: TokenStream,
     tenant_id: TokenStream,
+    /// A whole method, or nothing.
+    older_payloads: TokenStream,
 }
 
 impl Implementation {
     fn expand(&self, ident: &Ident, generics: &Generics, sdk: &SdkPath) -> TokenStream {
-        let Self { event_type, schema_version, aggregate_type, aggregate_id, tenant_id } = self;
+        let Self { event_type, schema_version, aggregate_type, aggregate_id, tenant_id, older_payloads } =
+            self;
         let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
         let import = sdk.import();
         quote! {
@@ -80,9 +87,55 @@ impl Implementation {
                     fn tenant_id(&self) -> ::core::option::Option<_sdk::__private::Uuid> {
                         #tenant_id
                     }
+                    #older_payloads
                 }
             };
         }
+    }
+}
+
+/// The method that writes the older majors. A conversion that is missing is reported at the type's own place.
+fn older_payloads(event: &Event<'_>) -> TokenStream {
+    if event.also_as.is_empty() {
+        return TokenStream::new();
+    }
+    let add = event.also_as.iter().map(|older| {
+        quote_spanned! {older.span()=>
+            older.add(&<#older as ::core::convert::From<&Self>>::from(self))?;
+        }
+    });
+    quote! {
+        fn older_payloads(
+            &self,
+            older: &mut _sdk::OlderPayloads,
+        ) -> ::core::result::Result<(), _sdk::PublishError> {
+            #(#add)*
+            ::core::result::Result::Ok(())
+        }
+    }
+}
+
+/// Constants that do not evaluate unless each type of `also_as` is another older major of the same event type.
+fn older_majors(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
+    if event.also_as.is_empty() {
+        return TokenStream::new();
+    }
+    let (ident, lifetimes) = (event.ident, static_lifetimes(event.generics));
+    let older: Vec<_> = event.also_as.iter().map(with_static_lifetimes).collect();
+    let checks = older.iter().map(|older| {
+        quote_spanned! {older.span()=>
+            const _: () = _sdk::__private::assert_older::<#ident<#(#lifetimes),*>, #older>();
+        }
+    });
+    let import = sdk.import();
+    quote! {
+        const _: () = {
+            #import
+            #(#checks)*
+            const _: () = _sdk::__private::assert_distinct(&[
+                #(<#older as _sdk::OutboxEvent>::SCHEMA_VERSION),*
+            ]);
+        };
     }
 }
 
@@ -102,10 +155,7 @@ fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     let name = format_ident!("outbox_schema_{}_v{}", event_type.replace('.', "_"), schema_version);
     let rust_type = format!("::{}", ident.unraw());
     let line = quote_spanned!(ident.span()=> ::core::line!());
-    let lifetimes = event.generics.params.iter().filter_map(|param| match param {
-        GenericParam::Lifetime(param) => Some(Lifetime::new("'static", param.lifetime.span())),
-        GenericParam::Type(_) | GenericParam::Const(_) => None,
-    });
+    let lifetimes = static_lifetimes(event.generics);
     let import = sdk.import();
     quote! {
         #[cfg(test)]
@@ -124,4 +174,38 @@ fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
             })
         }
     }
+}
+
+/// What to write for a struct's lifetimes where none is in scope.
+fn static_lifetimes(generics: &Generics) -> Vec<Lifetime> {
+    let lifetime = |param: &GenericParam| match param {
+        GenericParam::Lifetime(param) => Some(Lifetime::new("'static", param.lifetime.span())),
+        GenericParam::Type(_) | GenericParam::Const(_) => None,
+    };
+    generics.params.iter().filter_map(lifetime).collect()
+}
+
+/// The same type with every lifetime `'static`.
+fn with_static_lifetimes(ty: &Type) -> TokenStream {
+    fn replace(tokens: TokenStream) -> TokenStream {
+        let mut replaced = Vec::new();
+        let mut tokens = tokens.into_iter();
+        while let Some(token) = tokens.next() {
+            match token {
+                TokenTree::Punct(tick) if tick.as_char() == '\'' => {
+                    replaced.push(TokenTree::Punct(tick));
+                    let name = tokens.next().map(|name| Ident::new("static", name.span()));
+                    replaced.extend(name.map(TokenTree::Ident));
+                }
+                TokenTree::Group(group) => {
+                    let mut inner = Group::new(group.delimiter(), replace(group.stream()));
+                    inner.set_span(group.span());
+                    replaced.push(TokenTree::Group(inner));
+                }
+                token => replaced.push(token),
+            }
+        }
+        replaced.into_iter().collect()
+    }
+    replace(ty.to_token_stream())
 }

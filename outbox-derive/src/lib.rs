@@ -41,6 +41,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `event_type` | struct | string literal `<object>.<verb>` or `<object>.<type>.<verb>`, lower snake_case, the verb in the past tense | from the struct's name: `CustomerUpdated` is `customer.updated` |
 /// | `schema_version` | struct | integer literal from 1 to 9999, the schema's major: the next one when a change breaks readers | 1 |
 /// | `aggregate_type` | struct | string literal: what kind of thing the event is about | an error, it must be given |
+/// | `also_as` | struct | one type or several: `also_as = CustomerUpdatedV1`, `also_as(V2, V1)` | readers of older majors get nothing |
 /// | `crate` | struct | path in a string, for crates that re-export the SDK | `"::outbox_sdk"` |
 /// | `unregistered` | struct | none | the schema test is generated |
 /// | `aggregate_id` | field | none; the type implements `ToAggregateId` | an event without aggregate, which has no order |
@@ -57,6 +58,13 @@ use syn::{DeriveInput, parse_macro_input};
 /// differ, and needs the SDK's feature `testing` under `[dev-dependencies]`. Two structs of one module that claim
 /// the same type and version do not compile under test. A struct inside a function cannot have the test: mark it,
 /// and events that exist for a test or an example, `unregistered`.
+///
+/// # Older majors
+///
+/// A breaking change takes the next `schema_version`. With `also_as` the event goes on being stored as its older majors
+/// too, in the same row, and each consumer gets the major that it pins. The older struct stays an event of its own, with
+/// the same `event_type` and its own `schema_version`, and is made from the newest by `From<&Newest> for Older`; both
+/// are checked when the program is compiled.
 ///
 /// # What serde may do
 ///

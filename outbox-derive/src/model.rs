@@ -21,6 +21,8 @@ pub(crate) struct Event<'a> {
     pub(crate) aggregate_type: String,
     pub(crate) aggregate_id: Option<&'a Field>,
     pub(crate) tenant_id: Option<&'a Field>,
+    /// Events of older majors that are stored beside this one.
+    pub(crate) also_as: Vec<Type>,
     /// Whether the struct is held against the registry by a generated test.
     pub(crate) registered: bool,
 }
@@ -49,6 +51,10 @@ impl<'a> Event<'a> {
             aggregate_type: aggregate_type?,
             aggregate_id: marked.aggregate_id,
             tenant_id: marked.tenant_id,
+            also_as: match &attrs.also_as {
+                Slot::Given(types) => types.clone(),
+                Slot::Absent | Slot::Invalid => Vec::new(),
+            },
             registered: matches!(attrs.unregistered, Slot::Absent),
         };
         ctxt.is_clean().then_some(event)

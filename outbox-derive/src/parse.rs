@@ -6,9 +6,11 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
-use syn::parse::ParseStream;
+use syn::parse::{ParseStream, Parser};
+use syn::punctuated::Punctuated;
 use syn::{
-    Attribute, Expr, ExprLit, ExprUnary, Ident, Lit, LitInt, LitStr, Path, Token, UnOp, parenthesized, token,
+    Attribute, Expr, ExprLit, ExprUnary, Ident, Lit, LitInt, LitStr, Path, Token, Type, UnOp, parenthesized,
+    token,
 };
 
 use crate::ctxt::Ctxt;
@@ -20,6 +22,7 @@ pub(crate) enum Key {
     EventType,
     SchemaVersion,
     AggregateType,
+    AlsoAs,
     Crate,
     Unregistered,
     AggregateId,
@@ -34,10 +37,11 @@ enum Place {
 }
 
 impl Key {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::EventType,
         Self::SchemaVersion,
         Self::AggregateType,
+        Self::AlsoAs,
         Self::Crate,
         Self::Unregistered,
         Self::AggregateId,
@@ -53,6 +57,7 @@ impl Key {
             Self::EventType => "event_type",
             Self::SchemaVersion => "schema_version",
             Self::AggregateType => "aggregate_type",
+            Self::AlsoAs => "also_as",
             Self::Crate => "crate",
             Self::Unregistered => "unregistered",
             Self::AggregateId => "aggregate_id",
@@ -78,6 +83,7 @@ impl Key {
             Self::EventType => "event_type = \"customer.updated\"",
             Self::SchemaVersion => "schema_version = 2",
             Self::AggregateType => "aggregate_type = \"customer\"",
+            Self::AlsoAs => "also_as = CustomerUpdatedV1",
             Self::Crate => "crate = \"::outbox_sdk\"",
             Self::Unregistered | Self::AggregateId | Self::TenantId => self.name(),
         }
@@ -130,6 +136,7 @@ pub(crate) struct StructAttrs {
     pub(crate) event_type: Slot<LitStr>,
     pub(crate) schema_version: Slot<SchemaVersion>,
     pub(crate) aggregate_type: Slot<LitStr>,
+    pub(crate) also_as: Slot<Vec<Type>>,
     pub(crate) sdk: Slot<SdkPath>,
     pub(crate) unregistered: Slot<Ident>,
 }
@@ -143,6 +150,7 @@ impl StructAttrs {
                 Key::EventType => slots.event_type.fill(entry, ctxt, Entry::searchable_string),
                 Key::SchemaVersion => slots.schema_version.fill(entry, ctxt, Entry::integer),
                 Key::AggregateType => slots.aggregate_type.fill(entry, ctxt, Entry::searchable_string),
+                Key::AlsoAs => slots.also_as.fill(entry, ctxt, Entry::types),
                 Key::Crate => slots.sdk.fill(entry, ctxt, Entry::sdk_path),
                 Key::Unregistered => slots.unregistered.fill(entry, ctxt, Entry::flag),
                 Key::AggregateId | Key::TenantId => {}
@@ -159,6 +167,7 @@ impl StructAttrs {
                 Key::EventType => self.event_type.spoil(),
                 Key::SchemaVersion => self.schema_version.spoil(),
                 Key::AggregateType => self.aggregate_type.spoil(),
+                Key::AlsoAs => self.also_as.spoil(),
                 Key::Crate => self.sdk.spoil(),
                 Key::Unregistered | Key::AggregateId | Key::TenantId => {}
             }
@@ -296,6 +305,34 @@ impl Entry {
         }
     }
 
+    /// One type or several.
+    fn types(&self, ctxt: &mut Ctxt) -> Option<Vec<Type>> {
+        let example = self.key.example();
+        let types = match &self.value {
+            Value::List(tokens) => {
+                Punctuated::<Type, Token![,]>::parse_terminated.parse2(tokens.clone()).ok()
+            }
+            Value::Bare => {
+                self.wrong_kind("", ctxt);
+                return None;
+            }
+            Value::Assigned(_) => None,
+        };
+        let Some(types) = types else {
+            self.wrong_kind(format_args!("`also_as` names types, as in `{example}`"), ctxt);
+            return None;
+        };
+        if types.is_empty() {
+            ctxt.error_with_help(
+                &self.ident,
+                "`also_as` names no type",
+                format_args!("write it as in `{example}`"),
+            );
+            return None;
+        }
+        Some(types.into_iter().collect())
+    }
+
     fn flag(&self, ctxt: &mut Ctxt) -> Option<Ident> {
         if matches!(self.value, Value::Bare) {
             return Some(self.ident.clone());
@@ -312,6 +349,7 @@ impl Entry {
     fn wrong_kind(&self, message: impl std::fmt::Display, ctxt: &mut Ctxt) {
         match &self.value {
             Value::Assigned(_) => ctxt.error(self.at(), message),
+            Value::List(_) if self.key == Key::AlsoAs => ctxt.error(self.at(), message),
             Value::Bare | Value::List(_) => {
                 let name = self.key.name();
                 ctxt.error_with_help(
@@ -424,6 +462,9 @@ fn value(input: ParseStream<'_>, key: Option<Key>) -> syn::Result<Value> {
         return Ok(Value::Bare);
     }
     input.parse::<Token![=]>()?;
+    if key == Some(Key::AlsoAs) && !input.peek(Lit) {
+        return Ok(Value::List(input.parse::<Type>()?.into_token_stream()));
+    }
     Ok(Value::Assigned(ungrouped(input.parse()?)))
 }
 
@@ -504,6 +545,43 @@ mod tests {
     }
 
     #[test]
+    fn one_type_or_several() {
+        let types = |attr: Attribute| {
+            let (attrs, messages) = on_struct(&[attr]);
+            assert!(messages.is_empty(), "{messages:?}");
+            let Slot::Given(types) = attrs.also_as else { panic!("no types") };
+            types.iter().map(|ty| ty.to_token_stream().to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            types(parse_quote!(#[outbox(also_as = v1::Updated, aggregate_type = "a")])),
+            ["v1 :: Updated"]
+        );
+        assert_eq!(types(parse_quote!(#[outbox(also_as(V2<'a>, V1),)])), ["V2 < 'a >", "V1"]);
+        for (attr, message) in [
+            (
+                parse_quote!(#[outbox(also_as = "V1")]),
+                "`also_as` names types, as in `also_as = CustomerUpdatedV1`",
+            ),
+            (
+                parse_quote!(#[outbox(also_as("V1"))]),
+                "`also_as` names types, as in `also_as = CustomerUpdatedV1`",
+            ),
+            (
+                parse_quote!(#[outbox(also_as)]),
+                "`also_as` needs a value\nhelp: write it as in `also_as = CustomerUpdatedV1`",
+            ),
+            (
+                parse_quote!(#[outbox(also_as())]),
+                "`also_as` names no type\nhelp: write it as in `also_as = CustomerUpdatedV1`",
+            ),
+            (parse_quote!(#[outbox(also_as = V1, also_as = V2)]), "`also_as` is given twice"),
+        ] {
+            let (_, messages) = on_struct(&[attr]);
+            assert_eq!(messages, [message]);
+        }
+    }
+
+    #[test]
     fn version_literals() {
         for (tokens, message) in [
             ("1.2", "a schema version is a major: whole numbers only"),
@@ -543,7 +621,7 @@ mod tests {
     fn an_unknown_key_is_named_and_what_it_meant_is_not_missing() {
         let (attrs, messages) =
             on_struct(&[parse_quote!(#[outbox(event_typ = "a.updated", name(x, y), other)])]);
-        let all = "help: the keys of a struct are `event_type`, `schema_version`, `aggregate_type`, `crate`, `unregistered`";
+        let all = "help: the keys of a struct are `event_type`, `schema_version`, `aggregate_type`, `also_as`, `crate`, `unregistered`";
         assert_eq!(
             messages,
             [

@@ -1,5 +1,6 @@
 //! One attempt at one event: validate, deliver, and what the outcome means.
 
+use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
 use outbox_schema::validate::Verdict as Validity;
+use outbox_sdk::Envelope;
 use outbox_sdk::backend::{DeadReason, NewDeadLetter};
 use outbox_sdk::injection::{crash_point, planted};
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::consumer::{ConsumerSpec, OnDead, Want};
+use crate::consumer::{ConsumerSpec, OnDead};
 use crate::schemas::Schemas;
 use crate::sink::{Delivery, Outcome, Sink};
 use crate::slot::{Send, Verdict};
@@ -100,13 +102,16 @@ pub(crate) async fn attempt(
     send: &Send,
 ) -> Attempted {
     let stages = async {
-        match validate(&consumer.spec, schemas, missing, send) {
+        match form(&consumer.spec, send).and_then(|form| {
+            validate(schemas, missing, send, &form)?;
+            Ok(form)
+        }) {
             Err(refused) => refused,
             // A process that was stopped for a while wakes up here: somebody else may have sent the event by now.
-            Ok(()) if !lease.holds() => Attempted::Lapsed,
-            Ok(()) => {
+            Ok(_) if !lease.holds() => Attempted::Lapsed,
+            Ok(form) => {
                 crash_point("before_send");
-                let outcome = deliver(consumer, send).await;
+                let outcome = deliver(consumer, send, &form).await;
                 crash_point("sent");
                 Attempted::Sink(outcome)
             }
@@ -118,13 +123,9 @@ pub(crate) async fn attempt(
     })
 }
 
-fn validate(
-    spec: &ConsumerSpec,
-    schemas: &Schemas,
-    missing: MissingSchema,
-    send: &Send,
-) -> Result<(), Attempted> {
-    let envelope = &send.event.envelope;
+/// The event in the major that the consumer reads, if it can be delivered at all.
+fn form<'s>(spec: &ConsumerSpec, send: &'s Send) -> Result<Cow<'s, Envelope>, Attempted> {
+    let envelope = send.event.envelope.as_ref();
     let (event_type, major) = (envelope.event_type.as_str(), envelope.schema_version);
     // Only an event whose attempts were counted before they were made gets here with none left.
     if !send.replay && spec.retry_for(event_type).exhausted(send.attempts) {
@@ -140,18 +141,32 @@ fn validate(
     if let Some(defect) = send.event.defect {
         return Err(Attempted::Dead(DeadReason::Undecodable, defect.to_string()));
     }
-    if spec.wants(event_type, major) == Want::MajorMissing {
-        let pinned = spec.pinned(event_type).map_or_else(String::new, |pin| format!(" {pin}"));
-        return Err(Attempted::Dead(
-            DeadReason::MajorMissing,
-            format!(
-                "the consumer pins major{pinned} of `{event_type}` and the event has major {major}; move the pin, or \
-                 have the producer store the older major too"
-            ),
-        ));
+    match spec.pinned(event_type) {
+        None => Ok(Cow::Borrowed(envelope)),
+        Some(pinned) if pinned == major => Ok(Cow::Borrowed(envelope)),
+        Some(pinned) => envelope.in_major(pinned).map(Cow::Owned).ok_or_else(|| {
+            Attempted::Dead(
+                DeadReason::MajorMissing,
+                format!(
+                    "the consumer pins major {pinned} of `{event_type}` and the event has major {major}; move the pin, or \
+                     have the producer store the older major too (`also_as`)"
+                ),
+            )
+        }),
     }
-    let checked = send.event.checked.as_deref();
-    match schemas.check(checked, event_type, major, &envelope.payload) {
+}
+
+/// Checks the form that is delivered.
+fn validate(
+    schemas: &Schemas,
+    missing: MissingSchema,
+    send: &Send,
+    form: &Cow<'_, Envelope>,
+) -> Result<(), Attempted> {
+    let (event_type, major) = (form.event_type.as_str(), form.schema_version);
+    // Consumers share the verdict on the event's own form only.
+    let checked = send.event.checked.as_deref().filter(|_| matches!(form, Cow::Borrowed(_)));
+    match schemas.check(checked, event_type, major, &form.payload) {
         Validity::Valid => Ok(()),
         Validity::Invalid(violations) => {
             Err(Attempted::Dead(DeadReason::SchemaViolation, violations.to_string()))
@@ -169,12 +184,8 @@ fn validate(
     }
 }
 
-async fn deliver(consumer: &Consumer, send: &Send) -> Outcome {
-    let delivery = Delivery {
-        envelope: &send.event.envelope,
-        attempt: send.attempts.saturating_add(1),
-        replay: send.replay,
-    };
+async fn deliver(consumer: &Consumer, send: &Send, form: &Envelope) -> Outcome {
+    let delivery = Delivery { envelope: form, attempt: send.attempts.saturating_add(1), replay: send.replay };
     match timeout(consumer.spec.timeout, consumer.sink.deliver(delivery)).await {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Retry {

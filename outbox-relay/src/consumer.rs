@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use outbox_schema::is_well_formed;
+use outbox_sdk::Envelope;
 
 pub use self::pattern::{EventFilter, EventPattern};
 use crate::retry::RetryPolicy;
@@ -383,6 +384,20 @@ impl ConsumerSpec {
             (Some(pinned), OtherMajors::Dead) if pinned != major => Want::MajorMissing,
             (Some(pinned), OtherMajors::Skip) if pinned != major => Want::Skip,
             _ => Want::Deliver,
+        }
+    }
+
+    /// What to do with an event that may carry older majors beside its own.
+    #[must_use]
+    pub fn wants_event(&self, event: &Envelope) -> Want {
+        match self.wants(&event.event_type, event.schema_version) {
+            Want::Deliver => Want::Deliver,
+            other => match self.pinned(&event.event_type) {
+                Some(major) if self.events.matches(&event.event_type) && event.majors().contains(&major) => {
+                    Want::Deliver
+                }
+                _ => other,
+            },
         }
     }
 

@@ -499,7 +499,7 @@ fn is_foreign(consumer: &Consumer, slot: i32, event: &StoredEvent) -> bool {
 fn lane_of(consumer: &Consumer, slot: i32, event: &StoredEvent) -> Option<Lane> {
     let envelope = &event.envelope;
     let spec = &consumer.spec;
-    let wanted = spec.wants(&envelope.event_type, envelope.schema_version) != Want::Skip;
+    let wanted = spec.wants_event(envelope) != Want::Skip;
     if is_foreign(consumer, slot, event) || !wanted {
         return None;
     }

@@ -109,6 +109,29 @@ pub struct Published {
     pub event_id: Uuid,
 }
 
+/// What a publish under a key came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Once {
+    /// The key is new: the event was written.
+    Published(Published),
+    /// An event was written under this key before; nothing was written now.
+    Repeated {
+        /// Of the event that was written.
+        event_id: Uuid,
+    },
+}
+
+impl Once {
+    /// Of the event that the key stands for, whoever wrote it.
+    #[must_use]
+    pub const fn event_id(self) -> Uuid {
+        match self {
+            Self::Published(published) => published.event_id,
+            Self::Repeated { event_id } => event_id,
+        }
+    }
+}
+
 /// An event as it was read back: what handlers and sinks get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

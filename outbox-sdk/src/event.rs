@@ -9,6 +9,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::error::PublishError;
+use crate::older::OlderPayloads;
+
 /// A typed domain event. The value is the payload: it serializes to a JSON object.
 ///
 /// Derive it with [`#[derive(OutboxEvent)]`](macro@crate::OutboxEvent), which checks the name, and tests the
@@ -56,6 +59,16 @@ pub trait OutboxEvent: Serialize + JsonSchema {
     /// Whose event it is. `None` leaves it to the operation: the tenant of the context, else the tenant setting of
     /// the transaction, else nobody's (an event of the platform).
     fn tenant_id(&self) -> Option<Uuid>;
+
+    /// Adds the event as readers of older majors see it: `#[outbox(also_as = ..)]`. They are stored in the same row, so
+    /// that consumers move from one major to the next in their own time. By default there are none.
+    ///
+    /// # Errors
+    /// As [`OlderPayloads::add`].
+    fn older_payloads(&self, older: &mut OlderPayloads) -> Result<(), PublishError> {
+        let _ = older;
+        Ok(())
+    }
 }
 
 /// A type whose values name an aggregate. The text is the identity: two values that mean the same aggregate must

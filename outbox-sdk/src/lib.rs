@@ -6,6 +6,7 @@ mod context;
 mod envelope;
 mod error;
 mod event;
+mod finite;
 mod hint;
 mod inbox;
 #[doc(hidden)]
@@ -14,9 +15,15 @@ mod lane;
 mod limits;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod migrate;
+mod older;
+mod open_enum;
 mod outbox;
 mod progress;
+#[cfg(feature = "postgres")]
+mod statement;
 mod tables;
+#[cfg(feature = "testing")]
+pub mod testing;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 
@@ -27,7 +34,7 @@ pub mod __private;
 pub use backend::Backend;
 pub use consume::{Handler, HandlerError, Received};
 pub use context::Context;
-pub use envelope::{Envelope, NewEnvelope, Published, Timestamp};
+pub use envelope::{Envelope, NewEnvelope, Once, Published, Timestamp};
 pub use error::PublishError;
 pub use event::{OutboxEvent, ToAggregateId, ToTenantId};
 pub use hint::Hint;
@@ -36,8 +43,12 @@ pub use lane::{AggregateKey, Lane, slot_of};
 pub use limits::{LimitError, Limits};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator, TenantSettingError};
+pub use older::OlderPayloads;
+pub use open_enum::open_enum;
 pub use outbox::{JsonEvent, Outbox};
 pub use progress::{Progress, ProgressError};
+#[cfg(feature = "postgres")]
+pub use statement::{Statement, StatementValue};
 pub use tables::{SchemaNameError, Tables};
 
 #[cfg(feature = "derive")]

@@ -23,6 +23,8 @@ const MAX_DIGITS: usize = 330;
 /// The longest W3C `traceparent` and `tracestate`.
 const MAX_TRACEPARENT_BYTES: usize = 55;
 const MAX_TRACESTATE_BYTES: usize = 512;
+/// The longest key of a publish that must happen once.
+const MAX_KEY_BYTES: usize = 255;
 /// The largest actor.
 const MAX_ACTOR_BYTES: usize = 64 * 1024;
 
@@ -116,6 +118,15 @@ pub(crate) fn check_aggregate(aggregate_type: &str, aggregate_id: Option<&str>) 
         Some(id) if id.contains('\0') => Err(LimitError::AggregateIdNul),
         _ => Ok(()),
     }
+}
+
+/// Checks the key of a publish that must happen once.
+///
+/// # Errors
+/// [`LimitError::IdempotencyKey`].
+pub(crate) fn check_key(key: &str) -> Result<(), LimitError> {
+    let fits = (1..=MAX_KEY_BYTES).contains(&key.len()) && !key.contains('\0');
+    if fits { Ok(()) } else { Err(LimitError::IdempotencyKey { bytes: key.len() }) }
 }
 
 /// Walks a JSON string from behind its opening quote to behind its closing one.
@@ -230,6 +241,12 @@ pub enum LimitError {
         "the payload holds a lone surrogate escape (half of a character); repair the text before publishing"
     )]
     LoneSurrogate,
+    /// It holds a float that is NaN or infinite, which JSON cannot write.
+    #[error(
+        "the payload holds a float that is NaN or infinite, and JSON has no such number; make the field an `Option` and leave \
+         it out, or refuse the value before publishing"
+    )]
+    NotFinite,
     /// It holds a number that would print as more digits than readers take.
     #[error(
         "the payload holds a number of more than {limit} digits, its exponent written out, or beyond a 64-bit float; send it \
@@ -238,6 +255,15 @@ pub enum LimitError {
     NumberTooLarge {
         /// The most digits.
         limit: usize,
+    },
+    /// The idempotency key is empty, too long, or holds a NUL character.
+    #[error(
+        "the idempotency key has {bytes} bytes or holds a NUL character; give 1 to 255 bytes, such as the operation's name and \
+         the request's id"
+    )]
+    IdempotencyKey {
+        /// Its size in bytes.
+        bytes: usize,
     },
     /// The context's actor is too large, too deep, or holds what no database stores.
     #[error(

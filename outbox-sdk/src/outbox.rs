@@ -8,12 +8,18 @@ use uuid::Uuid;
 
 use crate::backend::{Backend, WriteOrder};
 use crate::context::Context;
-use crate::envelope::{NewEnvelope, Published, Timestamp};
+use crate::envelope::{NewEnvelope, Once, Published, Timestamp};
 use crate::error::PublishError;
 use crate::event::OutboxEvent;
+use crate::finite::to_json;
 use crate::hint::Hint;
-use crate::limits::{Limits, check_aggregate, check_context};
+use crate::limits::{Limits, check_aggregate, check_context, check_key};
+use crate::older::OlderPayloads;
+#[cfg(feature = "postgres")]
+use crate::statement::Statement;
 use crate::tables::Tables;
+#[cfg(feature = "testing")]
+use crate::testing::Journal;
 
 /// Writes events into the outbox, inside the caller's own transaction.
 ///
@@ -53,6 +59,8 @@ pub struct Outbox {
     order: WriteOrder,
     delay: Option<Duration>,
     hint: Option<Hint>,
+    #[cfg(feature = "testing")]
+    journal: Option<Journal>,
 }
 
 impl Outbox {
@@ -80,6 +88,14 @@ impl Outbox {
     #[must_use]
     pub fn with_hint(mut self, hint: Hint) -> Self {
         self.hint = Some(hint);
+        self
+    }
+
+    /// Notes in `journal` what is written, for tests.
+    #[cfg(feature = "testing")]
+    #[must_use]
+    pub fn with_journal(mut self, journal: &Journal) -> Self {
+        self.journal = Some(journal.clone());
         self
     }
 
@@ -139,7 +155,45 @@ impl Outbox {
         event: &E,
     ) -> Result<Published, PublishError> {
         let envelope = self.envelope(event)?;
-        self.append::<DB>(tx, &envelope).await
+        self.append::<DB>(tx, envelope).await
+    }
+
+    /// [`publish`](Self::publish) that happens once per key, whoever calls it and however often: a request that is
+    /// repeated, because its first answer was lost, publishes nothing the second time.
+    ///
+    /// Keys are those of the whole outbox, so name the operation and the tenant in them: `"rename-customer:42:req-7"`. A key
+    /// is kept as long as its event.
+    ///
+    /// ```no_run
+    /// # use outbox_sdk::{Once, Outbox, OutboxEvent, PublishError};
+    /// # async fn rename<E: OutboxEvent>(outbox: &Outbox, pool: &sqlx::PgPool, request: &str, event: &E) -> Result<(), PublishError> {
+    /// let mut tx = outbox.begin(pool).await?;
+    /// match outbox.publish_once(&mut tx, &format!("rename:{request}"), event).await? {
+    ///     Once::Published(_) => outbox.commit(tx).await,
+    ///     // What goes with the event has happened before, too: let the transaction roll back.
+    ///     Once::Repeated { .. } => Ok(()),
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`LimitError::IdempotencyKey`](crate::LimitError::IdempotencyKey); else as [`publish`](Self::publish). While another
+    /// transaction with the same key is open, this one waits for its end.
+    pub async fn publish_once<DB: Backend, E: OutboxEvent>(
+        &self,
+        tx: &mut Transaction<'_, DB>,
+        key: &str,
+        event: &E,
+    ) -> Result<Once, PublishError> {
+        check_key(key)?;
+        let envelope = self.envelope(event)?;
+        let once = DB::append_once(tx, &self.tables, &envelope, self.order, key)
+            .await
+            .map_err(PublishError::from_database::<DB>)?;
+        if let Once::Published(published) = once {
+            self.note(envelope, published);
+        }
+        Ok(once)
     }
 
     /// Writes any number of events of one type with one statement; ids rise in the order of `events`, and the answers
@@ -157,9 +211,13 @@ impl Outbox {
         if envelopes.is_empty() {
             return Ok(Vec::new());
         }
-        DB::append_all(tx, &self.tables, &envelopes, self.order)
+        let answers = DB::append_all(tx, &self.tables, &envelopes, self.order)
             .await
-            .map_err(PublishError::from_database::<DB>)
+            .map_err(PublishError::from_database::<DB>)?;
+        for (envelope, &published) in envelopes.into_iter().zip(&answers) {
+            self.note(envelope, published);
+        }
+        Ok(answers)
     }
 
     /// [`publish`](Self::publish) for code that hands connections down instead of transactions: whether one is open is
@@ -177,7 +235,7 @@ impl Outbox {
         if !C::Database::in_transaction(conn).await.map_err(PublishError::from_database::<C::Database>)? {
             return Err(PublishError::NotInTransaction);
         }
-        self.append::<C::Database>(conn, &envelope).await
+        self.append::<C::Database>(conn, envelope).await
     }
 
     /// Writes an event that has no Rust type.
@@ -190,25 +248,62 @@ impl Outbox {
         event: &JsonEvent,
     ) -> Result<Published, PublishError> {
         let envelope = self.json_envelope(event)?;
-        self.append::<DB>(tx, &envelope).await
+        self.append::<DB>(tx, envelope).await
+    }
+
+    /// What [`publish`](Self::publish) would send to PostgreSQL, for a transaction that another database library has open:
+    /// diesel, sea-orm, tokio-postgres. An idempotency key is not possible this way, and whether a transaction is open is
+    /// the caller's to know.
+    ///
+    /// # Errors
+    /// A broken limit, as for [`publish`](Self::publish).
+    #[cfg(feature = "postgres")]
+    pub fn statement<E: OutboxEvent>(&self, event: &E) -> Result<Statement, PublishError> {
+        let envelope = self.envelope(event)?;
+        let version = i32::try_from(envelope.schema_version)
+            .map_err(|_| PublishError::SchemaVersion(envelope.schema_version))?;
+        let sql = self.tables.postgres().append_text(self.order == WriteOrder::Aggregate);
+        Ok(Statement::new(sql, envelope, version))
     }
 
     async fn append<DB: Backend>(
         &self,
         conn: &mut DB::Connection,
-        envelope: &NewEnvelope,
+        envelope: NewEnvelope,
     ) -> Result<Published, PublishError> {
-        DB::append(conn, &self.tables, envelope, self.order).await.map_err(PublishError::from_database::<DB>)
+        let published = DB::append(conn, &self.tables, &envelope, self.order)
+            .await
+            .map_err(PublishError::from_database::<DB>)?;
+        self.note(envelope, published);
+        Ok(published)
     }
 
-    fn envelope<E: OutboxEvent>(&self, event: &E) -> Result<NewEnvelope, PublishError> {
-        let payload = serde_json::to_string(event).map_err(PublishError::Serialize)?;
+    #[cfg(feature = "testing")]
+    fn note(&self, envelope: NewEnvelope, published: Published) {
+        if let Some(journal) = &self.journal {
+            journal.note(envelope, published);
+        }
+    }
+
+    #[cfg(not(feature = "testing"))]
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::unused_self,
+        reason = "nobody takes notes without the feature"
+    )]
+    fn note(&self, _: NewEnvelope, _: Published) {}
+
+    pub(crate) fn envelope<E: OutboxEvent>(&self, event: &E) -> Result<NewEnvelope, PublishError> {
+        let payload = to_json(event)?;
         self.limits.check(&payload)?;
         let aggregate_id = event.aggregate_id();
         check_aggregate(E::AGGREGATE_TYPE, aggregate_id.as_deref())?;
         let mut envelope = NewEnvelope::new(E::EVENT_TYPE, E::SCHEMA_VERSION, E::AGGREGATE_TYPE, payload);
         envelope.aggregate_id = aggregate_id;
         envelope.tenant_id = event.tenant_id();
+        let mut older = OlderPayloads::new(self.limits);
+        event.older_payloads(&mut older)?;
+        envelope.older_payloads = older.into_text();
         self.in_context(envelope)
     }
 

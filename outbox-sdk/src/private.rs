@@ -5,6 +5,44 @@ use std::fmt;
 pub use schemars::{Schema, SchemaGenerator};
 pub use uuid::Uuid;
 
+use crate::event::OutboxEvent;
+
+/// Fails to compile unless `Older` is an older major of the event type of `Newest`.
+pub const fn assert_older<Newest: OutboxEvent, Older: OutboxEvent>() {
+    assert!(
+        is_same(Newest::EVENT_TYPE, Older::EVENT_TYPE),
+        "`also_as` names an event of another type: an older major has the same event_type"
+    );
+    assert!(
+        Older::SCHEMA_VERSION < Newest::SCHEMA_VERSION,
+        "`also_as` names an event whose schema_version is not below this one's"
+    );
+}
+
+/// Fails to compile when two of these majors are the same.
+pub const fn assert_distinct(majors: &[u32]) {
+    let mut rest = majors;
+    while let [first, others @ ..] = rest {
+        let mut left = others;
+        while let [other, behind @ ..] = left {
+            assert!(*first != *other, "`also_as` names two events of one schema_version");
+            left = behind;
+        }
+        rest = others;
+    }
+}
+
+const fn is_same(a: &str, b: &str) -> bool {
+    let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
+    loop {
+        match (a, b) {
+            ([], []) => return true,
+            ([first, behind @ ..], [other, rest @ ..]) if *first == *other => (a, b) = (behind, rest),
+            _ => return false,
+        }
+    }
+}
+
 /// A struct that claims an event type and version, as its generated test describes it.
 pub struct SchemaTest {
     pub event_type: &'static str,
@@ -76,6 +114,7 @@ mod testing {
     use serde_json::{Map, Value};
 
     use super::{SchemaTest, SchemaTestFailure};
+    use crate::open_enum::PROBLEM;
 
     /// What the environment asks of every schema test.
     pub(super) struct Settings {
@@ -105,6 +144,7 @@ mod testing {
         let written =
             (test.schema)(SchemaSettings::draft2020_12().for_serialize().into_generator()).to_value();
         fits_when_written(test, &read, &written)?;
+        enums_can_be_open(test, &read)?;
         let claim = drift::Claim {
             event_type: test.event_type,
             schema_version: test.schema_version,
@@ -144,6 +184,33 @@ mod testing {
              in `rename` give one name for both",
         );
         Err(SchemaTestFailure(report))
+    }
+
+    /// `open_enum` runs where no error can be returned; it leaves a word in the schema instead.
+    fn enums_can_be_open(test: &SchemaTest, schema: &Value) -> Result<(), SchemaTestFailure> {
+        let mut problems = Vec::new();
+        find_problems(schema, "", &mut problems);
+        let Some((pointer, problem)) = problems.first() else { return Ok(()) };
+        let SchemaTest { event_type, schema_version, rust_type, file, line, .. } = test;
+        Err(SchemaTestFailure(format!(
+            "{event_type} v{schema_version}\n  --> {file}:{line}, struct {rust_type}\n{pointer}: {problem}"
+        )))
+    }
+
+    fn find_problems(value: &Value, at: &str, found: &mut Vec<(String, String)>) {
+        match value {
+            Value::Object(members) => {
+                if let Some(problem) = members.get(PROBLEM).and_then(Value::as_str) {
+                    found.push((if at.is_empty() { "/" } else { at }.to_owned(), problem.to_owned()));
+                }
+                members.iter().for_each(|(name, value)| find_problems(value, &format!("{at}/{name}"), found));
+            }
+            Value::Array(values) => {
+                let each = values.iter().enumerate();
+                each.for_each(|(index, value)| find_problems(value, &format!("{at}/{index}"), found));
+            }
+            _ => {}
+        }
     }
 
     /// Pointers of the properties that `read` requires and `written`, the same type's schema for writing, does not.
@@ -264,6 +331,23 @@ mod tests {
         let settings = Settings { registry: Some(folder.path().to_owned()), bless: true, ci: true };
         assert!(check(&claim::<ThingMoved>(), &settings).is_err());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "only registry.toml");
+    }
+
+    #[test]
+    fn an_enum_that_cannot_be_open_is_named() {
+        #[derive(Serialize, JsonSchema)]
+        struct Outer {
+            inner: Inner,
+        }
+
+        #[derive(Serialize, JsonSchema)]
+        #[schemars(transform = crate::open_enum)]
+        struct Inner {}
+
+        let folder = registry();
+        let text = run::<Outer>(folder.path(), true).unwrap_err().to_string();
+        assert!(text.contains("\n/$defs/Inner: `open_enum` stands on a type that is no enum"), "{text}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is blessed");
     }
 
     #[test]

@@ -132,7 +132,9 @@ impl<DB: Backend> Engine<DB> {
             self.session.keep(conn);
             let spec = &self.consumer.spec;
             if self.slot.is_overtaken(&later, |entry| {
-                spec.wants(&entry.event_type, entry.schema_version) != Want::Skip
+                // One that carries older majors may have been wanted for them.
+                let own = spec.wants(&entry.event_type, entry.schema_version) != Want::Skip;
+                own || entry.has_older && spec.events.matches(&entry.event_type)
             }) {
                 return Ok(true);
             }

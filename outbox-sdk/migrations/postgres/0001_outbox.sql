@@ -194,6 +194,8 @@ CREATE TABLE {schema}.idempotency (
     event_id uuid NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
+-- A key goes with its event.
+CREATE INDEX idempotency_event_idx ON {schema}.idempotency (event_id);
 
 -- Publish from any language, inside the caller's transaction and with its rights. Call it by parameter names. NULL
 -- stands for the default. Returns the id.

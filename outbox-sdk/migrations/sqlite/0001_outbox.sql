@@ -172,3 +172,6 @@ CREATE TABLE outbox_idempotency (
     event_id    TEXT    NOT NULL,
     created_at  INTEGER NOT NULL DEFAULT (CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 ) STRICT, WITHOUT ROWID;
+
+-- A key goes with its event.
+CREATE INDEX outbox_idempotency_event_idx ON outbox_idempotency (event_id);

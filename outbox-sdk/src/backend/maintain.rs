@@ -30,8 +30,8 @@ pub trait Maintain: Database {
         after: Duration,
     ) -> impl Future<Output = Result<Overdue, Error>> + Send;
 
-    /// Deletes the expired ones of one batch of events, with their dead letters, in one transaction. `None`: somebody
-    /// else is deleting at this moment.
+    /// Deletes the expired ones of one batch of events, with their dead letters and idempotency keys, in one transaction.
+    /// `None`: somebody else is deleting at this moment.
     fn compact(
         conn: &mut Self::Connection,
         tables: &Tables,

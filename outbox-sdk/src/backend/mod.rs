@@ -8,7 +8,7 @@
 use sqlx::{Database, Error, Pool, Transaction};
 use std::future::Future;
 
-use crate::envelope::{NewEnvelope, Published};
+use crate::envelope::{NewEnvelope, Once, Published};
 use crate::tables::Tables;
 
 mod admin;
@@ -81,6 +81,16 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
         events: &[NewEnvelope],
         order: WriteOrder,
     ) -> impl Future<Output = Result<Vec<Published>, Error>> + Send;
+
+    /// Writes one event and notes the key, in one statement or under SQLite's write lock; neither when the key is there
+    /// already. Another transaction that has noted the key and is still open is waited for.
+    fn append_once(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        event: &NewEnvelope,
+        order: WriteOrder,
+        key: &str,
+    ) -> impl Future<Output = Result<Once, Error>> + Send;
 
     /// Whether a transaction is open on the connection: asks the driver, and the server where the driver does not
     /// know (a `BEGIN` sent as plain SQL).

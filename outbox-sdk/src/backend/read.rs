@@ -140,4 +140,6 @@ pub struct LaneEntry {
     pub event_type: String,
     /// Its major.
     pub schema_version: u32,
+    /// Whether it carries older majors too.
+    pub has_older: bool,
 }

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{Fault, Read, WriteOrder};
-use outbox_sdk::{Backend, NewEnvelope, Timestamp};
+use outbox_sdk::{Backend, NewEnvelope, Once, Timestamp};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres, Row};
 use uuid::Uuid;
 
@@ -26,6 +26,7 @@ async fn locks(conn: &mut PgConnection) -> i64 {
 enum Form {
     One,
     Many,
+    Once,
     Function,
 }
 
@@ -35,6 +36,13 @@ async fn write(db: &Db, conn: &mut PgConnection, form: Form) -> i64 {
         Form::Many => {
             let events = ["1", "2", "7", "7", "3"].map(event);
             Postgres::append_all(conn, &db.tables, &events, WriteOrder::Aggregate).await.unwrap()[0].id
+        }
+        Form::Once => {
+            let key = Uuid::now_v7().to_string();
+            let event = event("7");
+            let once = Postgres::append_once(conn, &db.tables, &event, WriteOrder::Aggregate, &key);
+            let Once::Published(published) = once.await.unwrap() else { panic!("the key is new") };
+            published.id
         }
         Form::Function => {
             let call = format!(
@@ -50,7 +58,7 @@ async fn write(db: &Db, conn: &mut PgConnection, form: Form) -> i64 {
 #[tokio::test]
 async fn no_id_is_drawn_before_the_aggregates_lock_is_held() {
     let db = Db::new().await;
-    for form in [Form::One, Form::Many, Form::Function] {
+    for form in [Form::One, Form::Many, Form::Once, Form::Function] {
         let before = db.last_id().await;
         let holder = hold(&db, "7").await;
         let mut writer = db.connect().await;

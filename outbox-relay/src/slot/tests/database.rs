@@ -286,7 +286,7 @@ impl Database {
         self.lane_rows(lane, from, through)
             .map(|(id, row)| {
                 let envelope = self.stored_event(id, row).envelope;
-                LaneEntry { id, event_type: envelope.event_type.clone(), schema_version: 1 }
+                LaneEntry { id, event_type: envelope.event_type.clone(), schema_version: 1, has_older: false }
             })
             .collect()
     }

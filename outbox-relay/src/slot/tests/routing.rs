@@ -194,7 +194,7 @@ fn only_what_filled_a_gap_can_have_been_overtaken() {
     world.read_all();
     world.send_all();
     assert_eq!(world.slot.may_be_overtaken(&aggregate(A)), Some(1));
-    let entry = |id| LaneEntry { id, event_type: String::new(), schema_version: 1 };
+    let entry = |id| LaneEntry { id, event_type: String::new(), schema_version: 1, has_older: false };
     assert!(world.slot.is_overtaken(&[entry(2), entry(3)], |_| true));
     assert!(!world.slot.is_overtaken(&[entry(3)], |_| true), "3 still waits");
     assert!(!world.slot.is_overtaken(&[entry(2)], |_| false), "an unwanted event overtakes nothing");
@@ -217,7 +217,7 @@ fn what_waits_alone_has_overtaken_nothing_until_it_is_through() {
     world.send_all();
     world.answer_to(3, Answer::Retry);
     world.settle_now();
-    let three = [LaneEntry { id: 3, event_type: String::new(), schema_version: 1 }];
+    let three = [LaneEntry { id: 3, event_type: String::new(), schema_version: 1, has_older: false }];
     assert!(!world.slot.is_overtaken(&three, |_| true), "3 waits alone");
     world.resume_all(10);
     world.send_all();

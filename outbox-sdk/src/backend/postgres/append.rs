@@ -7,7 +7,7 @@ use super::query::Query;
 use super::statements::Statements;
 use super::time::{PgTimestamp, micros};
 use crate::backend::WriteOrder;
-use crate::envelope::{NewEnvelope, Published};
+use crate::envelope::{NewEnvelope, Once, Published};
 use crate::injection::planted;
 
 /// Writes one event.
@@ -23,8 +23,29 @@ pub(super) async fn one(
         }
         WriteOrder::Aggregate | WriteOrder::Unordered => &statements.append_unordered,
     };
-    let row = statement
-        .query()
+    let row = bind_one(statement.query(), event)?.fetch_one(conn).await?;
+    published(&row)
+}
+
+/// Writes one event, unless the key was used before.
+pub(super) async fn once(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    event: &NewEnvelope,
+    order: WriteOrder,
+    key: &str,
+) -> Result<Once, Error> {
+    let insert =
+        bind_one(statements.append_once.query(), event)?.bind(key).bind(order == WriteOrder::Aggregate);
+    if let Some(row) = insert.fetch_optional(&mut *conn).await? {
+        return published(&row).map(Once::Published);
+    }
+    let row = statements.idempotency_event.query().in_callers_transaction().bind(key).fetch_one(conn).await?;
+    Ok(Once::Repeated { event_id: row.try_get("event_id")? })
+}
+
+fn bind_one(query: Query, event: &NewEnvelope) -> Result<Query, Error> {
+    Ok(query
         .in_callers_transaction()
         .bind(event.event_id)
         .bind(event.tenant_id)
@@ -41,10 +62,7 @@ pub(super) async fn one(
         .bind(&event.payload)
         .bind(&event.older_payloads)
         .bind(delay(event))
-        .bind(event.occurred_at.map(PgTimestamp))
-        .fetch_one(conn)
-        .await?;
-    published(&row)
+        .bind(event.occurred_at.map(PgTimestamp)))
 }
 
 /// Writes all events with one statement.

@@ -12,7 +12,10 @@ letter AS MATERIALIZED (
 gone AS (
     DELETE FROM {schema}.event USING expired
     WHERE event.id = expired.id AND event.status = expired.status
-    RETURNING event.id
+    RETURNING event.id, event.event_id
+),
+keys_gone AS (
+    DELETE FROM {schema}.idempotency USING gone WHERE idempotency.event_id = gone.event_id
 ),
 letters_gone AS (
     DELETE FROM {schema}.dead_letter USING gone WHERE dead_letter.event_id = gone.id

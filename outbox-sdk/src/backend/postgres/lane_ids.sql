@@ -1,5 +1,5 @@
 -- What lies in one aggregate's lane, without payloads.
-SELECT id, event_type, schema_version
+SELECT id, event_type, schema_version, older_payloads IS NOT NULL AS has_older
 FROM {schema}.event
 WHERE aggregate_type = $5
     AND aggregate_id = $6

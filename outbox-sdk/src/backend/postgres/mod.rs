@@ -30,7 +30,7 @@ use super::{
     Backend, Batch, Claim, ClaimRequest, DiscardedHead, DueStall, Fault, Holders, LaneEntry, LanePage,
     LaneRead, Read, ReplayRequest, Settled, Settlement, WriteOrder,
 };
-use crate::envelope::{NewEnvelope, Published};
+use crate::envelope::{NewEnvelope, Once, Published};
 use crate::lane::Lane;
 use crate::progress::Progress;
 use crate::tables::Tables;
@@ -64,6 +64,16 @@ impl Backend for Postgres {
         order: WriteOrder,
     ) -> Result<Vec<Published>, Error> {
         append::all(conn, tables.postgres(), events, order).await
+    }
+
+    async fn append_once(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        event: &NewEnvelope,
+        order: WriteOrder,
+        key: &str,
+    ) -> Result<Once, Error> {
+        append::once(conn, tables.postgres(), event, order, key).await
     }
 
     async fn in_transaction(conn: &mut PgConnection) -> Result<bool, Error> {

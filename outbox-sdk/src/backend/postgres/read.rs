@@ -132,7 +132,12 @@ pub(super) async fn lane_ids(
     rows.iter()
         .map(|row| {
             let schema_version = count(row.try_get("schema_version")?);
-            Ok(LaneEntry { id: row.try_get("id")?, event_type: row.try_get("event_type")?, schema_version })
+            Ok(LaneEntry {
+                id: row.try_get("id")?,
+                event_type: row.try_get("event_type")?,
+                schema_version,
+                has_older: row.try_get("has_older")?,
+            })
         })
         .collect()
 }

@@ -59,7 +59,7 @@ macro_rules! statements {
 }
 
 statements! {
-    append append_unordered append_all append_all_unordered
+    append append_unordered append_all append_all_unordered append_once idempotency_event
     holders read lane lane_single lane_ids
     admin_lock register_any register_existing register_stored register relays_ended
     look leave want change_look pause resume
@@ -75,6 +75,12 @@ statements! {
 }
 
 impl Statements {
+    /// The text of the statement that writes one event.
+    pub(crate) fn append_text(&self, ordered: bool) -> Arc<str> {
+        let statement = if ordered { &self.append } else { &self.append_unordered };
+        Arc::clone(&statement.text)
+    }
+
     /// The channel on which relays listen for commits.
     pub(crate) fn channel(&self) -> &str {
         &self.channel

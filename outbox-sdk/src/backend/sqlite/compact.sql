@@ -1,2 +1,2 @@
 {expired}
-DELETE FROM outbox_event WHERE id IN (SELECT id FROM expired) RETURNING id
+DELETE FROM outbox_event WHERE id IN (SELECT id FROM expired) RETURNING id, event_id

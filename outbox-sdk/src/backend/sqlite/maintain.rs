@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Connection as _, Error, Row as _, Sqlite, query, query_scalar};
+use sqlx::{Connection as _, Error, Row as _, Sqlite, query, query_as, query_scalar};
 
 use super::BEGIN;
 use super::rows::{duration, json, micros, progress};
@@ -28,6 +28,7 @@ const WALKED: &str = include_str!("walked.sql");
 const REFLECTED: &str = include_str!("reflected.sql");
 const REQUIRED: &str = include_str!("required.sql");
 const LETTERS_GONE: &str = include_str!("letters_gone.sql");
+const KEYS_GONE: &str = include_str!("keys_gone.sql");
 
 static RECORD: LazyLock<String> = LazyLock::new(|| rendered(include_str!("record.sql")));
 static OVERDUE: LazyLock<String> = LazyLock::new(|| rendered(include_str!("overdue.sql")));
@@ -132,17 +133,19 @@ impl Maintain for Sqlite {
     ) -> Result<Option<Compacted>, Error> {
         let mut tx = conn.begin_with(BEGIN).await?;
         let window = window(&mut tx, compaction).await?;
-        let gone: Vec<i64> = query_scalar(COMPACT.as_str())
+        let gone: Vec<(i64, String)> = query_as(COMPACT.as_str())
             .bind(json(&window.old)?)
             .bind(json(compaction.keep.iter().map(KeepParam::new))?)
             .bind(compaction.recorder)
             .fetch_all(&mut *tx)
             .await?;
-        query(LETTERS_GONE).bind(json(&gone)?).execute(&mut *tx).await?;
+        let (ids, event_ids): (Vec<_>, Vec<_>) = gone.into_iter().unzip();
+        query(LETTERS_GONE).bind(json(&ids)?).execute(&mut *tx).await?;
+        query(KEYS_GONE).bind(json(&event_ids)?).execute(&mut *tx).await?;
         query(DUTY_AT).bind(window.position).bind(micros(compaction.hold)).execute(&mut *tx).await?;
         tx.commit().await?;
         Ok(Some(Compacted {
-            deleted: gone.len() as u64,
+            deleted: ids.len() as u64,
             scanned: window.scanned,
             position: window.position,
             done: window.position == 0,

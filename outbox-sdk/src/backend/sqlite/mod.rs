@@ -30,13 +30,15 @@ use crate::backend::{
     LaneEntry, LanePage, LaneRead, Notices, Read, Refusal, ReplayRequest, ReplayResult, Settled, Settlement,
     StallRow, WriteOrder,
 };
-use crate::envelope::{NewEnvelope, Published, Timestamp};
+use crate::envelope::{NewEnvelope, Once, Published, Timestamp};
 use crate::injection::crash_point;
 use crate::lane::Lane;
 use crate::tables::Tables;
 
 const APPEND: &str = include_str!("append.sql");
 const APPEND_ALL: &str = include_str!("append_all.sql");
+const APPEND_ONCE: &str = include_str!("append_once.sql");
+const IDEMPOTENCY_EVENT: &str = include_str!("idempotency_event.sql");
 const READ: &str = include_str!("read.sql");
 const LANE: &str = include_str!("lane.sql");
 const LANE_IDS: &str = include_str!("lane_ids.sql");
@@ -104,6 +106,27 @@ impl Backend for Sqlite {
         let mut answers = rows.iter().map(published).collect::<Result<Vec<_>, _>>()?;
         answers.sort_unstable_by_key(|answer| answer.id);
         Ok(answers)
+    }
+
+    async fn append_once(
+        conn: &mut SqliteConnection,
+        tables: &Tables,
+        event: &NewEnvelope,
+        order: WriteOrder,
+        key: &str,
+    ) -> Result<Once, Error> {
+        ensure_not_ended(conn).await?;
+        let claim = query(APPEND_ONCE).bind(key).bind(uuid(event.event_id)).execute(&mut *conn).await;
+        let claimed = match claim {
+            Ok(done) => done.rows_affected() > 0,
+            Err(error) => return Err(explained(conn, error, "outbox_idempotency").await),
+        };
+        if claimed {
+            return Self::append(conn, tables, event, order).await.map(Once::Published);
+        }
+        let event_id: String = query_scalar(IDEMPOTENCY_EVENT).bind(key).fetch_one(conn).await?;
+        let event_id = Uuid::parse_str(&event_id).map_err(|error| Error::Decode(error.into()))?;
+        Ok(Once::Repeated { event_id })
     }
 
     async fn in_transaction(conn: &mut SqliteConnection) -> Result<bool, Error> {
@@ -273,6 +296,7 @@ impl Backend for Sqlite {
                 id: row.try_get("id")?,
                 event_type: row.try_get("event_type")?,
                 schema_version: row.try_get("schema_version")?,
+                has_older: row.try_get("has_older")?,
             })
         };
         rows.iter().map(entry).collect()

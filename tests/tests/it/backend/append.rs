@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use outbox_sdk::backend::{Fault, WriteOrder};
-use outbox_sdk::{Backend, NewEnvelope, Tables, Timestamp};
+use outbox_sdk::{Backend, NewEnvelope, Once, Tables, Timestamp};
 use outbox_tests::{PgTestDb, SqliteTestDb};
 use sqlx::Connection;
 use uuid::Uuid;
@@ -13,6 +13,8 @@ use super::{Outbox, TestDb, event, everything, with_payload};
 super::on_every_database! {
     append_gives_rising_ids
     append_all_answers_in_the_order_given
+    a_key_leads_to_one_event
+    a_key_waits_for_who_noted_it_first
     every_field_comes_back
     payloads_keep_every_digit_and_character
     what_is_no_object_is_refused
@@ -56,6 +58,56 @@ async fn append_all_answers_in_the_order_given<T: TestDb>() {
     let mut conn = outbox.conn().await;
     let none = T::Db::append_all(&mut *conn, &outbox.tables, &[], WriteOrder::Aggregate).await.unwrap();
     assert!(none.is_empty());
+}
+
+async fn a_key_leads_to_one_event<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    for order in [WriteOrder::Aggregate, WriteOrder::Unordered] {
+        let key = format!("rename 'x' \u{1f980} {order:?}");
+        let (first, second) = (event("1"), event("1"));
+        let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
+        let once = T::Db::append_once(&mut tx, &outbox.tables, &first, order, &key).await.unwrap();
+        assert!(matches!(once, Once::Published(published) if published.event_id == first.event_id));
+        // In the same transaction, and in a later one.
+        let again = T::Db::append_once(&mut tx, &outbox.tables, &second, order, &key).await.unwrap();
+        assert_eq!(again, Once::Repeated { event_id: first.event_id });
+        tx.commit().await.unwrap();
+        let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
+        let again = T::Db::append_once(&mut tx, &outbox.tables, &second, order, &key).await.unwrap();
+        assert_eq!(again, Once::Repeated { event_id: first.event_id });
+        // What was rolled back is not noted.
+        let other = format!("{key} other");
+        T::Db::append_once(&mut tx, &outbox.tables, &second, order, &other).await.unwrap();
+        tx.rollback().await.unwrap();
+        let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
+        let once = T::Db::append_once(&mut tx, &outbox.tables, &second, order, &other).await.unwrap();
+        assert_eq!(once.event_id(), second.event_id);
+        tx.commit().await.unwrap();
+    }
+    assert_eq!(outbox.read(&everything()).await.events.len(), 4);
+}
+
+/// Ten requests with one key at once.
+async fn a_key_waits_for_who_noted_it_first<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let mut requests = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let (pool, tables) = (outbox.pool.clone(), outbox.tables.clone());
+        requests.spawn(async move {
+            let event = event("1");
+            let mut tx = T::Db::begin_write(&pool).await.unwrap();
+            let order = WriteOrder::Aggregate;
+            let once = T::Db::append_once(&mut tx, &tables, &event, order, "one key").await.unwrap();
+            tokio::task::yield_now().await;
+            tx.commit().await.unwrap();
+            once
+        });
+    }
+    let answers = requests.join_all().await;
+    let written = answers.iter().filter(|once| matches!(once, Once::Published(_))).count();
+    assert_eq!(written, 1, "{answers:?}");
+    assert!(answers.iter().all(|once| once.event_id() == answers[0].event_id()), "{answers:?}");
+    assert_eq!(outbox.read(&everything()).await.events.len(), 1);
 }
 
 async fn every_field_comes_back<T: TestDb>() {

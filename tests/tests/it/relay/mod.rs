@@ -6,6 +6,7 @@ mod failure;
 mod handlers;
 mod idle;
 mod maintenance;
+mod majors;
 mod operate;
 pub(crate) mod order;
 mod ownership;
