@@ -41,7 +41,7 @@ pub(crate) use statements::Statements;
 /// is stopped, or cut off without a word, between two statements must not keep the row of its slot locked: the server
 /// ends such a session, and another relay takes over.
 const READ_COMMITTED: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '2s'";
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'";
 
 /// SQLSTATEs that answer whether a transaction is open.
 const NO_TRANSACTION: &str = "25P01";

@@ -51,6 +51,8 @@ pub(super) async fn claim(
         None => statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?,
     };
     let checks = statements.checks.query().bind(claim.consumer).bind(claim.slot).fetch_one(&mut *tx).await?;
+    // First: the rows of very many stalls take a while to be understood, and no transaction stays open meanwhile.
+    tx.commit().await?;
     let claimed = Claimed {
         fence: fence(&row)?,
         settled: progress(&row, "settled")?,
@@ -68,7 +70,6 @@ pub(super) async fn claim(
             anchored: checks.try_get("anchored")?,
         },
     };
-    tx.commit().await?;
     Ok(Claim::Claimed(Box::new(claimed)))
 }
 
