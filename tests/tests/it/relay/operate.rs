@@ -97,7 +97,10 @@ async fn a_waiting_lane_names_its_head_and_the_next_attempt<T: TestDb>() {
     let relay = world.builder().consumer(slow.clone(), sink).build().unwrap();
     relay.run_once().await.unwrap();
     let explained = async |id| {
-        let why = operator(&world).why(EventRef::Id(id), Search::ByTime, &[slow.clone()]).await.unwrap();
+        let why = operator(&world)
+            .why(EventRef::Id(id), Search::ByTime, std::slice::from_ref(&slow))
+            .await
+            .unwrap();
         (why.consumers[0].verdict.name(), why.consumers[0].text())
     };
     let (verdict, text) = explained(published[1]).await;
