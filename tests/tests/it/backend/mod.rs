@@ -3,6 +3,7 @@
 
 mod admin;
 mod append;
+mod events;
 mod maintain;
 mod migrate;
 mod notices;

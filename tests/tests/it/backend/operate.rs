@@ -183,7 +183,7 @@ impl<T: TestDb> Outbox<T> {
     }
 
     /// Letters of this consumer for events that are stored or not, all of one moment.
-    async fn write_letters(&self, consumer: &str, ids: impl IntoIterator<Item = i64>) {
+    pub(super) async fn write_letters(&self, consumer: &str, ids: impl IntoIterator<Item = i64>) {
         let rows: Vec<_> =
             ids.into_iter().map(|id| format!("('{consumer}', {id}, 'attempts', 10, 10, '500')")).collect();
         let columns = "(consumer, event_id, reason, attempts, max_attempts, last_error)";
