@@ -127,6 +127,7 @@ impl Slot {
                         row.blocked = true;
                         row.due = Due::In(Duration::ZERO);
                     });
+                    self.refresh(&stall);
                 } else {
                     self.pass(lane, id);
                 }
@@ -142,6 +143,8 @@ impl Slot {
                     row.schema_missing = schema_missing_since.is_some();
                     row.last_error = Some(error);
                 });
+                // A replay may wait for its turn.
+                self.refresh(&stalled);
             }
             Verdict::Unavailable => {}
         }

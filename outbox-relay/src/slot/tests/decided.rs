@@ -93,6 +93,18 @@ fn a_replay_goes_while_its_lane_is_stalled() {
     world.finish();
 }
 
+#[test]
+fn a_replay_has_its_turn_when_what_it_waited_for_fails() {
+    for answer in [Answer::Retry, Answer::Unavailable, Answer::Reject] {
+        let mut world = with_a_dead_letter();
+        assert_eq!(world.send_all(), [2]);
+        world.replay();
+        world.answer_to(2, answer);
+        assert_eq!(world.send_all(), [1], "{answer:?}");
+        world.finish();
+    }
+}
+
 /// 1 of aggregate A is dead and blocks 2.
 fn blocked() -> World {
     let mut world = blocking();
