@@ -295,7 +295,11 @@ mod tests {
         /// Every relay looks once. Whether anything moved.
         fn round(&mut self) -> bool {
             let names: Vec<_> = self.relays.keys().cloned().collect();
-            names.iter().fold(false, |moved, name| self.look(name) || moved)
+            let mut moved = false;
+            for name in names {
+                moved |= self.look(&name);
+            }
+            moved
         }
 
         fn settle(&mut self) {
@@ -305,7 +309,7 @@ mod tests {
         }
 
         fn load(&self, name: &str) -> usize {
-            self.slots.iter().filter(|slot| slot.owner.as_deref() == Some(name)).count()
+            self.slots.iter().filter(|slot| is_owned(slot) && slot.owner.as_deref() == Some(name)).count()
         }
 
         fn loads(&self) -> Vec<usize> {
@@ -315,7 +319,8 @@ mod tests {
         /// A slot that would be better off with another relay.
         fn uneven(&self) -> Option<&SlotView> {
             self.slots.iter().find(|slot| {
-                let Some(owner) = slot.owner.as_deref() else { return !slot.runnable_by.is_empty() };
+                let owner = slot.owner.as_deref().filter(|_| is_owned(slot));
+                let Some(owner) = owner else { return !slot.runnable_by.is_empty() };
                 slot.runnable_by.iter().any(|other| self.load(other) + 2 <= self.load(owner))
             })
         }
