@@ -175,7 +175,7 @@ impl<DB: Backend> Operator<DB> {
     async fn change(&self, consumer: &str, change: &Change<'_>, drain: Drain) -> Result<Rest, ConsumerError> {
         let by = format!("operator-{:08x}", rand::random::<u32>());
         let until = Instant::now() + drain.wait;
-        let mut changed = self.try_change(consumer, change, drain.force && drain.wait.is_zero()).await?;
+        let mut changed = self.try_change(consumer, change, false).await?;
         let asked = matches!(changed, Changed::Owned(_));
         if asked {
             self.want(consumer, &by, drain.wait + MARGIN).await?;
@@ -184,7 +184,10 @@ impl<DB: Backend> Operator<DB> {
             && Instant::now() < until
         {
             tokio::time::sleep(ASK_EVERY.min(until.saturating_duration_since(Instant::now()))).await;
-            changed = self.try_change(consumer, change, drain.force && Instant::now() >= until).await?;
+            changed = self.try_change(consumer, change, false).await?;
+        }
+        if drain.force && matches!(changed, Changed::Owned(_)) {
+            changed = self.try_change(consumer, change, true).await?;
         }
         if let Changed::Done { forced } = changed {
             return Ok(rest(consumer, forced));
