@@ -4,6 +4,7 @@
 mod abort;
 mod away;
 mod command;
+mod compact;
 mod frozen;
 mod kill;
 mod operate;

@@ -2,6 +2,7 @@
 
 mod duties;
 mod lanes;
+mod model;
 mod record;
 mod retain;
 
