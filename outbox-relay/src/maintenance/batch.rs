@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// How long a batch may take.
 const LONGEST: Duration = Duration::from_millis(200);
+/// A slow batch does not make the next one smaller than this: then it is not the rows that take so long.
+const FEW: u32 = 100;
 /// Below this the next one may be larger.
 const SHORT: Duration = Duration::from_millis(50);
 
@@ -27,7 +29,7 @@ impl BatchSize {
     /// A batch of this size has ended after `took`.
     pub(super) fn took(&mut self, took: Duration) {
         if took > LONGEST {
-            self.rows = (self.rows / 2).max(1);
+            self.rows = (self.rows / 2).max(FEW).min(self.rows);
         } else if took < SHORT {
             self.rows = self.rows.saturating_mul(2).min(self.most);
         }
@@ -60,7 +62,7 @@ mod tests {
         for _ in 0..20 {
             size.took(Duration::MAX);
         }
-        assert_eq!(size.rows(), 1);
+        assert_eq!(size.rows(), FEW);
     }
 
     #[test]
@@ -71,5 +73,7 @@ mod tests {
             sizes.push(size.rows());
         }
         assert_eq!(sizes, [250, 62, 15, 3, 1]);
+        size.took(Duration::MAX);
+        assert_eq!(size.rows(), 1, "slow, but it ended");
     }
 }

@@ -118,7 +118,11 @@ total AS (
     FROM decided
 )
 UPDATE {schema}.duty AS stored
-SET done = stored.done + (looked_at.ids - looked_at.held),
+-- What is not changed is not written again, however large it is.
+SET done = CASE
+        WHEN isempty(looked_at.ids - looked_at.held) THEN stored.done
+        ELSE stored.done + (looked_at.ids - looked_at.held)
+    END,
     position = coalesce(reach.until, CASE WHEN $2 THEN 0 ELSE greatest(stored.position, upper(known.settled)) END),
     due_at = CASE
         WHEN total.writes >= 0

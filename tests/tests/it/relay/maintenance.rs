@@ -269,33 +269,3 @@ async fn failures_in_a_row_are_counted_and_what_was_done_stays() {
     let run = Retention::new(world.pool.clone()).run_once().await.unwrap();
     assert_eq!((run.deleted, world.duties().await.retention.failures), (2, 0));
 }
-#[tokio::test]
-async fn measure() {
-    let world = World::<PgTestDb>::new().await;
-    world.drain(&RecordingSink::new()).await;
-    let insert = "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) SELECT 'a.b', 'a', n % 97, jsonb_build_object('x', repeat('y', 300)) FROM generate_series(1, 200000) AS n";
-    world.execute(insert).await;
-    world.execute("UPDATE outbox.consumer SET settled = '{[1,200001)}'; ANALYZE outbox.event").await;
-    let began = std::time::Instant::now();
-    let mut r = Recorder::new(world.pool.clone());
-    let done = r.run_once().await.unwrap();
-    println!("200k recorded {done:?} in {:?}", began.elapsed());
-    world.execute("UPDATE outbox.event SET status = 'pending' WHERE aggregate_id < '5' OR true; UPDATE outbox.duty SET done = '{}', position = 0").await;
-    world.execute("INSERT INTO outbox.stall (consumer, lane, head_id, available_at) SELECT 'crm', outbox.lane(NULL, 'a', n::text), 1, now() FROM generate_series(0, 48) n").await;
-    let began = std::time::Instant::now();
-    let done = r.run_once().await.unwrap();
-    println!("100k held of 200k {done:?} in {:?}", began.elapsed());
-    let began = std::time::Instant::now();
-    let done = r.run_once().await.unwrap();
-    println!("two passes again over 100k held {done:?} in {:?}", began.elapsed());
-    let began = std::time::Instant::now();
-    let onward = outbox_sdk::backend::Recording { limit: 500, wrap: false, if_due: false };
-    world.execute("UPDATE outbox.duty SET position = 200001 WHERE name = 'recorder'").await;
-    let mut conn = world.pool.acquire().await.unwrap();
-    let began2 = std::time::Instant::now();
-    let b = sqlx::Postgres::record(&mut conn, &Tables::default(), &onward).await.unwrap();
-    println!("a batch at the end beside 100k held {b:?} in {:?} {:?}", began2.elapsed(), began.elapsed());
-    let d = std::time::Instant::now();
-    sqlx::Postgres::duties(&mut conn, &Tables::default()).await.unwrap();
-    println!("duties {:?}", d.elapsed());
-}
