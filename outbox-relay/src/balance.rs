@@ -355,6 +355,24 @@ mod tests {
     }
 
     #[test]
+    fn only_who_has_most_gives_back() {
+        let mut cluster = Cluster::new(&[("a", 8)]);
+        cluster.join_all(&["x", "y"]);
+        cluster.settle();
+        cluster.join_all(&["z"]);
+        cluster.look("z");
+        // Both look at the same moment, before either has given anything back.
+        let decisions = ["x", "y"].map(|name| {
+            let balance = &mut cluster.relays.get_mut(name).unwrap().balance;
+            balance.decide(&cluster.slots, |_| true, false)
+        });
+        assert_eq!(decisions.iter().filter(|decision| decision.give_back.is_some()).count(), 1);
+        assert!(decisions.iter().all(|decision| decision.again_soon));
+        let draining = Balance::new("y").decide(&cluster.slots, |_| true, true);
+        assert_eq!((draining.give_back, draining.again_soon), (None, true), "one after the other");
+    }
+
+    #[test]
     fn a_dead_relay_gets_nothing_and_a_stuck_one_strands_nothing() {
         let mut cluster = Cluster::new(&[("a", 6)]);
         cluster.join_all(&["x", "y", "z"]);
