@@ -68,6 +68,8 @@ impl Slot {
         self.bytes -= replay.event.bytes();
         if matches!(result, ReplayResult::Delivered { .. }) {
             self.unblock(lane, event_id);
+            // It may have died alone: late, or while its consumer had no order.
+            self.unblock(&Lane::Single(event_id), event_id);
         }
         self.pending.replays.push(result);
         self.refresh(lane);

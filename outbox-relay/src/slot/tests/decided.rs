@@ -1,5 +1,6 @@
 //! Replays and discards: how what operators decide goes through the slot.
 
+use outbox_sdk::Lane;
 use outbox_sdk::backend::ReplayResult;
 
 use super::bench::{A, B, LOOSE, blocking, world};
@@ -175,6 +176,28 @@ fn a_blocked_event_without_a_lane_leaves_nothing() {
     world.answer_to(1, Answer::Delivered);
     world.settle_now();
     assert!(world.db.stalls.is_empty() && world.slot.lanes.is_empty());
+}
+
+#[test]
+fn an_event_that_died_alone_leaves_nothing_when_it_is_replayed_with_its_lane() {
+    let mut world = blocking();
+    world.insert(0, A);
+    world.publish(&[A]);
+    world.read_all();
+    world.send_all();
+    world.answer_to(2, Answer::Delivered);
+    world.commit(0);
+    world.read_all();
+    world.send_all();
+    world.answer_to(1, Answer::Reject);
+    world.settle_now();
+    assert_eq!(world.row(&Lane::Single(1)), Some((1, 0, true, true)));
+    world.replay();
+    world.send_all();
+    world.answer_to(1, Answer::Delivered);
+    world.settle_now();
+    assert!(world.db.stalls.is_empty());
+    world.finish();
 }
 
 #[test]
