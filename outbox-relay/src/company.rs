@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::attempt::Consumer;
 use crate::relay::Settings;
@@ -25,6 +25,9 @@ pub(crate) struct Company<DB: Backend> {
     pub(crate) committed: watch::Receiver<()>,
     /// A read has shown free slots.
     pub(crate) free_slots: Arc<FreeSlots>,
+    /// Who of the slots that go one at a time after a crash may have an event on its way: if two had, the one that ends
+    /// the process would have an attempt of the other counted.
+    pub(crate) careful: Arc<Semaphore>,
     /// Give everything back as soon as nothing is left to do.
     pub(crate) once: bool,
 }

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use outbox_sdk::backend::{Claimed, Fence, Pause, Settled, Settlement, StoredEvent};
 use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Lane, Tables, slot_of};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
@@ -116,6 +117,9 @@ pub(crate) struct Engine<DB: Backend> {
     decisions: Decisions,
     /// When dead gaps are looked into again.
     next_sweep: Instant,
+    /// While events go one at a time: this engine may have one on its way; else when it asks again.
+    turn: Option<OwnedSemaphorePermit>,
+    next_turn: Instant,
     /// When a waiting event was last said aloud.
     complained: Option<Instant>,
     /// Somebody asks for the slot.
@@ -159,6 +163,8 @@ impl<DB: Backend> Engine<DB> {
             near_head: false,
             decisions: Decisions::new(now),
             next_sweep: now + settings.sweep_interval,
+            turn: None,
+            next_turn: now,
             complained: None,
             wanted: false,
             processed: 0,

@@ -189,7 +189,8 @@ impl<DB: Backend> Owner<DB> {
                             error = chain(&stop),
                             "could not give the slot back; its lease runs out"
                         );
-                        if told { End::Released } else { End::Lost }
+                        // Whoever drains once is not done: what was counted as delivered may come again.
+                        if told && !self.company.once { End::Released } else { End::Lost }
                     }
                 };
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
 use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
 use sqlx::Pool;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +27,8 @@ use crate::session::{Session, SessionError, within};
 use crate::shared_read::SharedRead;
 use crate::sink::Sink;
 
+/// The time limit of registering, once per start: a consumer that begins now or at a time goes over the stored events.
+const REGISTER_DEADLINE: Duration = Duration::from_secs(60);
 /// How often the registry folder is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -353,6 +355,7 @@ impl<DB: Migratable> Relay<DB> {
             shared: (!once && slots > 1).then_some(shared),
             committed: self.committed.subscribe(),
             free_slots,
+            careful: Arc::new(Semaphore::new(1)),
             once,
         };
         let running = Ownership::new(&self.consumers, Arc::new(company), token.clone()).run();
@@ -458,7 +461,7 @@ impl<DB: Migratable> Relay<DB> {
         }
         let registered = async {
             let mut conn = session.connect().await?;
-            within(self.settings.deadline, DB::register(&mut conn, &self.tables, registrations)).await
+            within(REGISTER_DEADLINE, DB::register(&mut conn, &self.tables, registrations)).await
         };
         registered.await.map_err(|error: SessionError| Refusal::away::<DB>(&error))
     }

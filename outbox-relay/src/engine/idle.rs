@@ -41,7 +41,10 @@ impl<DB: Backend> Engine<DB> {
         for time in [self.wakes.next(), room].into_iter().flatten() {
             at = at.min(time);
         }
-        at = [self.decisions.next(), self.sweep_due()].into_iter().flatten().fold(at, Instant::min);
+        at = [self.decisions.next(), self.sweep_due(), self.next_turn()]
+            .into_iter()
+            .flatten()
+            .fold(at, Instant::min);
         let now = Instant::now();
         let resumes = self.slot.may_resume()
             && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
@@ -54,14 +57,18 @@ impl<DB: Backend> Engine<DB> {
 
     /// Whether nothing is left to do now: everything that was readable is settled, parked or paused.
     pub(crate) fn is_idle(&self) -> bool {
+        let settled = !self.has_changes() && self.slot.in_flight() == 0 && self.answers.is_empty();
         // The first empty read shows the gaps, the second judges them.
-        self.reader.pace.empty_reads() >= 2
-            && !self.has_changes()
-            && self.slot.in_flight() == 0
-            && self.answers.is_empty()
+        let read = self.reader.pace.empty_reads() >= 2;
+        if self.breaker.open_until().is_some() || self.is_held() {
+            // What waits for the end of the pause may fill the window, and then nothing more is read.
+            return settled && (read || !self.has_room());
+        }
+        settled
+            && read
             && !self.slot.may_resume()
             && self.decisions.next().is_none()
-            && (!self.slot.may_send() || self.breaker.open_until().is_some() || self.is_held())
+            && !self.slot.may_send()
             && self.wakes.next().is_none_or(|time| time > Instant::now())
     }
 

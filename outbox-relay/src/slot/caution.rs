@@ -36,6 +36,18 @@ impl Slot {
         self.caution.is_some()
     }
 
+    /// The careful beginning ends when the last of its events was alone to its end.
+    pub(crate) fn leave_caution(&mut self) {
+        if !self.is_counting() {
+            self.caution.take_if(|caution| caution.left == 0);
+        }
+    }
+
+    /// Whether an event is on its way of which the attempt is written, or about to be.
+    pub(crate) fn is_counting(&self) -> bool {
+        self.in_flight > 0 || self.caution.as_ref().is_some_and(|caution| caution.counted.is_some())
+    }
+
     /// Takes the next event whose attempt must be written before it is made; [`count`](Self::count) goes on with it, or an
     /// answer that it was not tried puts it back. `None`: there is none now, or one is on its way.
     pub(crate) fn next_to_count(&mut self) -> Option<Lane> {
@@ -146,10 +158,7 @@ impl Slot {
         let caution = self.caution.as_mut()?;
         caution.counted = None;
         let taken = self.lanes.get_mut(&lane)?.take_counted(id)?;
-        caution.left -= 1;
-        if caution.left == 0 {
-            self.caution = None;
-        }
+        caution.left = caution.left.saturating_sub(1);
         Some(self.dispatch(lane, taken))
     }
 

@@ -140,8 +140,8 @@ impl Slot {
             self.stored.clone_from(&self.settled);
         }
         for result in &done.replays {
-            // One that is only counted is still on its way.
-            if !matches!(result, ReplayResult::Counted { .. }) {
+            // One that is only counted, or was taken back, is still on its way.
+            if !matches!(result, ReplayResult::Counted { .. } | ReplayResult::Recalled { .. }) {
                 self.replaying.remove(&result.event_id());
             }
         }

@@ -162,7 +162,7 @@ async fn at_rest(
         Change::Resize { slots } => resize(conn, statements, consumer, i32::from(slots.max(1)), rows).await?,
         Change::Reset(to) => reset(conn, statements, consumer, to).await?,
         Change::Remove { .. } => {
-            for statement in [&statements.remove, &statements.remove_stalls] {
+            for statement in [&statements.remove, &statements.remove_stalls, &statements.remove_replays] {
                 statement.query().bind(consumer).execute(&mut *conn).await?;
             }
         }

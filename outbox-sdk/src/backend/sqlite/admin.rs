@@ -36,6 +36,7 @@ const RESET_STALLS: &str = include_str!("reset_stalls.sql");
 const RESET_DEAD_LETTERS: &str = include_str!("reset_dead_letters.sql");
 const REMOVE: &str = include_str!("remove.sql");
 const REMOVE_STALLS: &str = include_str!("remove_stalls.sql");
+const REMOVE_REPLAYS: &str = include_str!("remove_replays.sql");
 const RENAME_TAKEN: &str = include_str!("rename_taken.sql");
 const RENAME: &str = include_str!("rename.sql");
 const RENAME_STALLS: &str = include_str!("rename_stalls.sql");
@@ -209,7 +210,7 @@ async fn at_rest(
         Change::Resize { slots } => resize(conn, consumer, i32::from(slots.max(1)), rows).await?,
         Change::Reset(to) => reset(conn, consumer, to, rows).await?,
         Change::Remove { .. } => {
-            for statement in [REMOVE, REMOVE_STALLS] {
+            for statement in [REMOVE, REMOVE_STALLS, REMOVE_REPLAYS] {
                 query(statement).bind(consumer).execute(&mut *conn).await?;
             }
         }
