@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::consumer::{ConsumerSpec, OnDead};
-use crate::schemas::Schemas;
+use crate::schemas::{Checked, Schemas};
 use crate::sink::{Delivery, Outcome, Sink};
 use crate::slot::{Send, Verdict};
 
@@ -103,7 +103,9 @@ pub(crate) async fn attempt(
 ) -> Attempted {
     let stages = async {
         match form(&consumer.spec, send).and_then(|form| {
-            validate(schemas, missing, send, &form)?;
+            // Consumers share the verdict on the event's own form only.
+            let shared = matches!(form, Cow::Borrowed(_)).then_some(send.event.checked.as_deref()).flatten();
+            validate(schemas, missing, shared, &form)?;
             Ok(form)
         }) {
             Err(refused) => refused,
@@ -160,13 +162,11 @@ fn form<'s>(spec: &ConsumerSpec, send: &'s Send) -> Result<Cow<'s, Envelope>, At
 fn validate(
     schemas: &Schemas,
     missing: MissingSchema,
-    send: &Send,
-    form: &Cow<'_, Envelope>,
+    shared: Option<&Checked>,
+    form: &Envelope,
 ) -> Result<(), Attempted> {
     let (event_type, major) = (form.event_type.as_str(), form.schema_version);
-    // Consumers share the verdict on the event's own form only.
-    let checked = send.event.checked.as_deref().filter(|_| matches!(form, Cow::Borrowed(_)));
-    match schemas.check(checked, event_type, major, &form.payload) {
+    match schemas.check(shared, event_type, major, &form.payload) {
         Validity::Valid => Ok(()),
         Validity::Invalid(violations) => {
             Err(Attempted::Dead(DeadReason::SchemaViolation, violations.to_string()))
