@@ -6,7 +6,8 @@
 //! | none | [`EventType`] and the rules for its name | `std` only, for the derive macro |
 //! | `registry` | `Registry`: the folder of schemas, safely read; `Fingerprint`: the identity of a schema's meaning | serde, TOML, SHA-256 |
 //! | `validate` | `Validators`: payloads against the newest schemas; includes `registry` | a JSON Schema engine |
-//! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `registry` | git, if there is one |
+//! | `compat` | `compat`: what a changed schema breaks, for whom; includes `validate` | |
+//! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `compat` | git, if there is one |
 
 #[cfg(feature = "drift")]
 pub mod bless;
@@ -14,6 +15,8 @@ pub mod bless;
 mod branching;
 #[cfg(feature = "drift")]
 mod compare;
+#[cfg(feature = "compat")]
+pub mod compat;
 #[cfg(feature = "registry")]
 mod document;
 #[cfg(feature = "drift")]
