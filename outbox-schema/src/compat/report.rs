@@ -126,7 +126,7 @@ struct Scan<'t> {
     at: usize,
 }
 
-impl Scan<'_> {
+impl<'t> Scan<'t> {
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
@@ -170,7 +170,7 @@ impl Scan<'_> {
     }
 
     /// Steps over a value.
-    fn value(&mut self) -> Option<&[u8]> {
+    fn value(&mut self) -> Option<&'t [u8]> {
         let start = self.skip_space();
         let mut depth = 0_usize;
         loop {
