@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use outbox_schema::validate::Verdict as Validity;
 use outbox_sdk::Envelope;
 use outbox_sdk::backend::{DeadReason, NewDeadLetter};
 use outbox_sdk::injection::{crash_point, planted};
@@ -15,7 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::consumer::{ConsumerSpec, OnDead};
-use crate::schemas::{Checked, Schemas};
+use crate::schemas::{Checked, Schemas, Validity};
 use crate::sink::{Delivery, Outcome, Sink};
 use crate::slot::{Send, Verdict};
 
@@ -46,10 +45,22 @@ pub enum MissingSchema {
     Deliver,
 }
 
+impl MissingSchema {
+    const DEAD_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+    /// How long an event waits for a schema, or for a better one.
+    fn dead_after(self) -> Duration {
+        match self {
+            Self::Wait { dead_after } => dead_after,
+            Self::Deliver => Self::DEAD_AFTER,
+        }
+    }
+}
+
 impl Default for MissingSchema {
     /// Wait for 24 hours.
     fn default() -> Self {
-        Self::Wait { dead_after: Duration::from_secs(24 * 3600) }
+        Self::Wait { dead_after: Self::DEAD_AFTER }
     }
 }
 
@@ -60,8 +71,8 @@ pub(crate) enum Attempted {
     Sink(Outcome),
     /// The event cannot be delivered, now or later.
     Dead(DeadReason, String),
-    /// The registry has no schema for it yet.
-    SchemaMissing(String),
+    /// The event waits for a schema, and is dead for this reason if none comes.
+    Held(DeadReason, String),
     /// The lease was over before the sink could be called: it was not.
     Lapsed,
 }
@@ -166,21 +177,31 @@ fn validate(
     form: &Envelope,
 ) -> Result<(), Attempted> {
     let (event_type, major) = (form.event_type.as_str(), form.schema_version);
-    match schemas.check(shared, event_type, major, &form.payload) {
+    match schemas.check(shared, form) {
         Validity::Valid => Ok(()),
         Validity::Invalid(violations) => {
             Err(Attempted::Dead(DeadReason::SchemaViolation, violations.to_string()))
         }
+        Validity::Refused(members) => Err(Attempted::Dead(
+            DeadReason::SchemaViolation,
+            format!(
+                "{members}; commit the producer's schema as the next minor, or set `[registry] undeclared = \"count\"`"
+            ),
+        )),
+        Validity::InDoubt(why) => Err(Attempted::Held(DeadReason::SchemaViolation, why)),
         Validity::Unreadable(why) => Err(Attempted::Dead(DeadReason::Undecodable, why.to_string())),
         Validity::Unknown { .. } if missing == MissingSchema::Deliver => Ok(()),
-        Validity::Unknown { known_majors } => Err(Attempted::SchemaMissing(format!(
-            "the registry has no schema for `{event_type}` v{major}{}; add the file, or set `[registry] missing = \"deliver\"`",
-            if known_majors.is_empty() {
-                String::new()
-            } else {
-                format!(" (it has the majors {known_majors:?})")
-            }
-        ))),
+        Validity::Unknown { known_majors } => Err(Attempted::Held(
+            DeadReason::SchemaMissing,
+            format!(
+                "the registry has no schema for `{event_type}` v{major}{}; add the file, or set `[registry] missing = \"deliver\"`",
+                if known_majors.is_empty() {
+                    String::new()
+                } else {
+                    format!(" (it has the majors {known_majors:?})")
+                }
+            ),
+        )),
     }
 }
 
@@ -239,19 +260,17 @@ pub(crate) fn judge(
             Verdict::Park { attempts, delay, error: clip(&error), schema_missing_since: None }
         }
         Attempted::Dead(reason, error) => dead(reason, send.attempts, &error),
-        Attempted::SchemaMissing(error) => {
+        Attempted::Held(reason, error) => {
             let since = send.schema_missing_since.unwrap_or(now);
             let waited = now.saturating_duration_since(since);
-            match missing {
-                MissingSchema::Wait { dead_after } if send.replay || waited >= dead_after => {
-                    dead(DeadReason::SchemaMissing, send.attempts, &error)
-                }
-                _ => Verdict::Park {
-                    attempts: send.attempts,
-                    delay: waited.clamp(SCHEMA_WAIT.0, SCHEMA_WAIT.1).mul_f64(1.0 + 0.2 * random),
-                    error: clip(&error),
-                    schema_missing_since: Some(since),
-                },
+            if send.replay || waited >= missing.dead_after() {
+                return dead(reason, send.attempts, &error);
+            }
+            Verdict::Park {
+                attempts: send.attempts,
+                delay: waited.clamp(SCHEMA_WAIT.0, SCHEMA_WAIT.1).mul_f64(1.0 + 0.2 * random),
+                error: clip(&error),
+                schema_missing_since: Some(since),
             }
         }
     }
@@ -326,7 +345,7 @@ mod tests {
     #[test]
     fn waiting_for_a_schema_burns_no_attempt_and_ends_after_its_time() {
         let now = Instant::now();
-        let missing = || Attempted::SchemaMissing("no schema".into());
+        let missing = || Attempted::Held(DeadReason::SchemaMissing, "no schema".into());
         let first = judge(&spec(), MissingSchema::default(), &send(2), missing(), now, 0.0);
         let Verdict::Park { attempts: 2, delay, schema_missing_since: Some(since), .. } = first else {
             panic!("{first:?}")

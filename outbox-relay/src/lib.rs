@@ -14,6 +14,7 @@ mod company;
 #[cfg(feature = "cli")]
 pub mod config;
 pub mod consumer;
+mod doubt;
 mod engine;
 mod listener;
 pub mod maintenance;
@@ -38,4 +39,4 @@ pub use chain::chain;
 pub use consumer::ConsumerSpec;
 pub use refused::advice;
 pub use relay::{Relay, RelayBuilder, RelayError, Settings};
-pub use schemas::{Schemas, SchemasError};
+pub use schemas::{Schemas, SchemasError, UndeclaredMembers};

@@ -1,34 +1,66 @@
 //! The compiled schemas that payloads are validated against, reloaded when the registry folder changes.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use outbox_schema::validate::{CompileErrors, Validators, Verdict};
+pub use outbox_schema::validate::UndeclaredMembers;
+use outbox_schema::validate::{CompileErrors, Undeclared, Unreadable, Validators, Verdict, Violations};
 use outbox_schema::{Digest, Registry, RegistryError};
+use outbox_sdk::Envelope;
+
+use crate::doubt::{Doubts, Fault, IN_A_ROW};
+use crate::telemetry;
 
 /// Compiled schemas, shared by every consumer of a relay. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Schemas {
     source: Option<Arc<PathBuf>>,
-    current: Arc<RwLock<Current>>,
+    current: Arc<RwLock<Arc<Loaded>>>,
+    undeclared: UndeclaredMembers,
 }
 
-#[derive(Debug)]
-struct Current {
+/// What was loaded at one time, and what was learned of it since.
+#[derive(Debug, Default)]
+struct Loaded {
     digest: Option<Digest>,
-    validators: Arc<Validators>,
+    validators: Validators,
+    doubts: Doubts,
+    /// Types and majors whose undeclared members were told.
+    told: Mutex<HashSet<(String, u32)>>,
+}
+
+/// What an event's payload is, and what is to happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Validity {
+    /// It goes.
+    Valid,
+    /// It does not.
+    Invalid(Violations),
+    /// It has members that must not be there.
+    Refused(Undeclared),
+    /// It violates a schema that so many events in a row violate that the schema may be what is wrong.
+    InDoubt(String),
+    /// The registry has no schema for it.
+    Unknown {
+        /// The majors of its type that have one.
+        known_majors: Vec<u32>,
+    },
+    /// It is no JSON.
+    Unreadable(Unreadable),
 }
 
 /// What validating one event came to, for all consumers that share the event.
 #[derive(Debug, Default)]
 pub(crate) struct Checked(OnceLock<ByThese>);
 
-/// A verdict counts for the schemas that gave it and the major that it was given for.
+/// It counts for the schemas that it was found by and the major that it was found for.
 #[derive(Debug)]
 struct ByThese {
-    validators: Arc<Validators>,
+    loaded: Arc<Loaded>,
     major: u32,
-    verdict: Verdict,
+    validity: Validity,
 }
 
 /// A registry folder that cannot be used. The relay keeps the last good set.
@@ -50,22 +82,29 @@ impl Schemas {
     /// All problems of the folder at once.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, SchemasError> {
         let path = path.into();
-        let registry = Registry::open(&path)?;
-        let validators = Validators::compile(&registry)?;
-        Ok(Self {
-            source: Some(Arc::new(path)),
-            current: Arc::new(RwLock::new(Current {
-                digest: Some(registry.digest()),
-                validators: Arc::new(validators),
-            })),
-        })
+        let loaded = Loaded::new(&Registry::open(&path)?)?;
+        Ok(Self { source: Some(Arc::new(path)), ..Self::of(loaded) })
     }
 
     /// No schemas at all: every event type is unknown. For relays whose consumers deliver without validation.
     #[must_use]
     pub fn none() -> Self {
-        let current = Current { digest: None, validators: Arc::new(Validators::default()) };
-        Self { source: None, current: Arc::new(RwLock::new(current)) }
+        Self::of(Loaded::default())
+    }
+
+    fn of(loaded: Loaded) -> Self {
+        Self {
+            source: None,
+            current: Arc::new(RwLock::new(Arc::new(loaded))),
+            undeclared: UndeclaredMembers::default(),
+        }
+    }
+
+    /// What happens to members that a schema does not declare, instead of being counted.
+    #[must_use]
+    pub fn undeclared(mut self, undeclared: UndeclaredMembers) -> Self {
+        self.undeclared = undeclared;
+        self
     }
 
     /// Looks at the folder again; swaps the whole set when it changed and all of it compiles. True = swapped.
@@ -75,35 +114,105 @@ impl Schemas {
     pub fn reload(&self) -> Result<bool, SchemasError> {
         let Some(path) = &self.source else { return Ok(false) };
         let registry = Registry::open(path.as_path())?;
-        let digest = Some(registry.digest());
-        if self.current.read().unwrap_or_else(PoisonError::into_inner).digest == digest {
+        if self.current().digest == Some(registry.digest()) {
             return Ok(false);
         }
-        let validators = Arc::new(Validators::compile(&registry)?);
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Current { digest, validators };
+        let loaded = Arc::new(Loaded::new(&registry)?);
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        telemetry::schemas_in_doubt(0);
         Ok(true)
     }
 
-    /// What a payload is, by the schema of its type and major. With `checked` it is found out once, whoever asks first;
-    /// but again by schemas that were loaded since.
-    pub(crate) fn check(
-        &self,
-        checked: Option<&Checked>,
-        event_type: &str,
-        major: u32,
-        payload: &str,
-    ) -> Verdict {
-        let validators = Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner).validators);
-        let verdict = || validators.check(event_type, major, payload);
-        let Some(Checked(shared)) = checked else { return verdict() };
+    fn current(&self) -> Arc<Loaded> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What the payload of `event` is, by the schema of its type and major. With `checked` it is found out once, whoever
+    /// asks first; but again by schemas that were loaded since.
+    pub(crate) fn check(&self, checked: Option<&Checked>, event: &Envelope) -> Validity {
+        let loaded = self.current();
+        let Some(Checked(shared)) = checked else { return self.find(&loaded, event) };
+        let major = event.schema_version;
         let shared = shared.get_or_init(|| {
-            let verdict = verdict();
-            ByThese { validators: Arc::clone(&validators), major, verdict }
+            let validity = self.find(&loaded, event);
+            ByThese { loaded: Arc::clone(&loaded), major, validity }
         });
-        if shared.major == major && Arc::ptr_eq(&shared.validators, &validators) {
-            shared.verdict.clone()
+        if shared.major == major && Arc::ptr_eq(&shared.loaded, &loaded) {
+            shared.validity.clone()
         } else {
-            verdict()
+            self.find(&loaded, event)
+        }
+    }
+
+    fn find(&self, loaded: &Loaded, event: &Envelope) -> Validity {
+        let (event_type, major) = (event.event_type.as_str(), event.schema_version);
+        match loaded.validators.check(event_type, major, &event.payload) {
+            Verdict::Valid => {
+                loaded.valid(event_type, major);
+                Validity::Valid
+            }
+            Verdict::Undeclared(members) if self.undeclared == UndeclaredMembers::Count => {
+                loaded.valid(event_type, major);
+                loaded.tell(event_type, major, &members);
+                Validity::Valid
+            }
+            Verdict::Undeclared(members) => {
+                loaded.violated(event, &members).unwrap_or(Validity::Refused(members))
+            }
+            Verdict::Invalid(violations) => {
+                loaded.violated(event, &violations).unwrap_or(Validity::Invalid(violations))
+            }
+            Verdict::Unknown { known_majors } => Validity::Unknown { known_majors },
+            Verdict::Unreadable(why) => Validity::Unreadable(why),
+        }
+    }
+}
+
+impl Loaded {
+    fn new(registry: &Registry) -> Result<Self, CompileErrors> {
+        let validators = Validators::compile(registry)?;
+        Ok(Self { digest: Some(registry.digest()), validators, ..Self::default() })
+    }
+
+    fn valid(&self, event_type: &str, major: u32) {
+        if self.doubts.valid(event_type, major) {
+            telemetry::schemas_in_doubt(self.doubts.in_doubt());
+            tracing::info!(event_type, major, "a payload was valid: its schema is no longer in doubt");
+        }
+    }
+
+    /// Counts a violation; tells if the event must wait.
+    fn violated(&self, event: &Envelope, what: &impl fmt::Display) -> Option<Validity> {
+        let (event_type, major) = (event.event_type.as_str(), event.schema_version);
+        let Fault::Schema { news } = self.doubts.violated(event_type, major, event.id) else { return None };
+        if news {
+            telemetry::schemas_in_doubt(self.doubts.in_doubt());
+            tracing::error!(
+                event_type,
+                major,
+                violation = %what,
+                "{IN_A_ROW} events in a row violate their schema, and none was valid: further ones wait. If the schema is \
+                 wrong, correct its file; if the producer is, stop it"
+            );
+        }
+        Some(Validity::InDoubt(format!(
+            "{what}; {IN_A_ROW} events of its type and major in a row violated the schema before it, so this one waits: \
+             correct the schema or the producer"
+        )))
+    }
+
+    /// Counts members that the schema does not declare; the first of each type and major are named.
+    fn tell(&self, event_type: &str, major: u32, members: &Undeclared) {
+        telemetry::undeclared(members.count());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if !told.contains(&(event_type.to_owned(), major)) {
+            told.insert((event_type.to_owned(), major));
+            tracing::warn!(
+                event_type,
+                major,
+                "an event was delivered though {members}: the producer may be a minor ahead of this relay's registry; \
+                 further ones are only counted"
+            );
         }
     }
 }
@@ -128,14 +237,15 @@ mod tests {
         write(0, "");
         let schemas = Schemas::open(&folder).unwrap();
         let checked = Checked::default();
-        let check = |major, payload| schemas.check(Some(&checked), "a.changed", major, payload);
-        assert_eq!(check(1, "{}"), Verdict::Valid);
-        assert_eq!(check(1, "nonsense"), Verdict::Valid, "the payload is not looked at again");
-        assert!(matches!(check(2, "{}"), Verdict::Unknown { .. }));
+        let check =
+            |major, payload| schemas.check(Some(&checked), &Envelope::example("a.changed", major, payload));
+        assert_eq!(check(1, "{}"), Validity::Valid);
+        assert_eq!(check(1, "nonsense"), Validity::Valid, "the payload is not looked at again");
+        assert!(matches!(check(2, "{}"), Validity::Unknown { .. }));
 
         write(1, r#", "required": ["n"]"#);
         assert!(schemas.reload().unwrap());
-        assert!(matches!(check(1, "{}"), Verdict::Invalid(_)), "an old verdict does not count");
+        assert!(matches!(check(1, "{}"), Validity::Invalid(_)), "an old verdict does not count");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -25,6 +25,8 @@
 //! | `outbox_compacted_total` | counter | | events that this relay deleted |
 //! | `outbox_duty_last_success_timestamp_seconds` | gauge | duty | when recorder or retention last succeeded, in whatever relay |
 //! | `outbox_duty_failures` | gauge | duty | its failures in a row; from 3 on somebody must look |
+//! | `outbox_undeclared_members_total` | counter | | members of delivered payloads that their schemas do not declare |
+//! | `outbox_schemas_in_doubt` | gauge | | schemas that so many events in a row violate that further ones wait |
 //! | `outbox_listener_connected` | gauge | | 1 while the relay hears the notifications of other processes, 0 while it should and does not |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
@@ -37,6 +39,16 @@ use outbox_sdk::backend::{DeadReason, Duty, DutyState, Recorded};
 /// Whether the relay hears the notifications of other processes.
 pub(crate) fn listener_connected(connected: bool) {
     gauge!("outbox_listener_connected").set(f64::from(u8::from(connected)));
+}
+
+/// A delivered payload had so many members that its schema does not declare.
+pub(crate) fn undeclared(members: usize) {
+    counter!("outbox_undeclared_members_total").increment(members as u64);
+}
+
+/// How many schemas may be wrong: events wait for better ones.
+pub(crate) fn schemas_in_doubt(schemas: usize) {
+    gauge!("outbox_schemas_in_doubt").set(schemas as f64);
 }
 
 /// How many consumers share one read.

@@ -45,5 +45,6 @@ pub use fingerprint::{Digest, Fingerprint};
 pub use registry::{Compatibility, Problem, Reason, Registry, RegistryError, SchemaFile, Settings};
 #[cfg(feature = "validate")]
 pub use validate::{
-    CompileError, CompileErrors, CompileProblem, Unreadable, Validators, Verdict, Violation, Violations,
+    CompileError, CompileErrors, CompileProblem, Undeclared, UndeclaredMembers, Unreadable, Validators,
+    Verdict, Violation, Violations,
 };

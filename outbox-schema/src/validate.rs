@@ -1,7 +1,7 @@
 //! Payloads against the registry: compiled once, in reader form.
 //!
 //! Reader form is the committed schema as it stands: members that it does not declare pass, since a producer may be a
-//! minor ahead. Two things are stricter than JSON Schema alone, because the Rust types behind the schemas are: a
+//! minor ahead; they are told. Two things are stricter than JSON Schema alone, because the Rust types behind the schemas are: a
 //! format is asserted (an unknown one does not compile), and an `integer` is written as one, so `1.0` is refused and
 //! `int32`, `uint64` and so on are ranges. References are never fetched, and patterns run in linear time.
 //!
@@ -11,13 +11,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 
-use jsonschema::Validator;
+use jsonschema::{ValidationError, ValidationOptions, Validator};
 use serde_json::Value;
 
 use crate::formats::{options, unknown_formats, with_integers};
 use crate::registry::Registry;
-pub use crate::violation::{MAX_VIOLATIONS, Violation, Violations};
+pub use crate::violation::{MAX_VIOLATIONS, Undeclared, Violation, Violations};
 use crate::violation::{clip, compile_text};
+
+mod closed;
 
 /// The deepest payload that can be read, in nested arrays and objects.
 pub const MAX_DEPTH: usize = 127;
@@ -30,6 +32,7 @@ pub const MAX_DEPTH: usize = 127;
 /// let validators = Validators::compile(&Registry::open("schemas")?)?;
 /// match validators.check("customer.updated", 1, r#"{"customer_id": "7"}"#) {
 ///     Verdict::Valid => {}
+///     Verdict::Undeclared(members) => println!("valid, but {members}"),
 ///     Verdict::Invalid(violations) => eprintln!("{violations}"),
 ///     Verdict::Unknown { known_majors } => eprintln!("majors with a schema: {known_majors:?}"),
 ///     Verdict::Unreadable(reason) => eprintln!("{reason}"),
@@ -39,7 +42,40 @@ pub const MAX_DEPTH: usize = 127;
 #[derive(Debug, Default)]
 pub struct Validators {
     /// By event type; the majors ascend. Few majors, so a list is searched faster than a map.
-    types: HashMap<String, Vec<(u32, Validator)>>,
+    types: HashMap<String, Vec<(u32, Compiled)>>,
+}
+
+/// One schema in both its forms.
+#[derive(Debug)]
+struct Compiled {
+    reader: Validator,
+    /// The writer's form, and whether what it accepts needs no second look; absent where it cannot be told.
+    closed: Option<(Validator, bool)>,
+}
+
+impl Compiled {
+    fn new(options: &ValidationOptions<'_>, schema: &Value) -> Result<Self, ValidationError<'static>> {
+        let reader = options.build(&with_integers(schema))?;
+        let closed = match closed::close(schema) {
+            Some(form) => Some((options.build(&with_integers(&form.schema))?, form.alone)),
+            None => None,
+        };
+        Ok(Self { reader, closed })
+    }
+
+    fn check(&self, payload: &Value) -> Verdict {
+        // Nearly every payload has what is declared and nothing else: one look, if it can be one.
+        match &self.closed {
+            Some((closed, true)) if closed.is_valid(payload) => Verdict::Valid,
+            _ if !self.reader.is_valid(payload) => {
+                Verdict::Invalid(Violations::of(self.reader.iter_errors(payload)))
+            }
+            Some((closed, alone)) if *alone || !closed.is_valid(payload) => {
+                Verdict::Undeclared(Undeclared::of(closed.iter_errors(payload)))
+            }
+            _ => Verdict::Valid,
+        }
+    }
 }
 
 /// What a payload is, measured by the registry.
@@ -47,6 +83,8 @@ pub struct Validators {
 pub enum Verdict {
     /// As its schema says.
     Valid,
+    /// As its schema says, and with members that it does not declare: the producer may be a minor ahead.
+    Undeclared(Undeclared),
     /// Not as its schema says.
     Invalid(Violations),
     /// The registry has no schema for it.
@@ -56,6 +94,16 @@ pub enum Verdict {
     },
     /// It cannot be read as JSON.
     Unreadable(Unreadable),
+}
+
+/// What happens to members of a payload that its schema does not declare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UndeclaredMembers {
+    /// They pass and are counted: the producer may be a minor ahead of whoever validates.
+    #[default]
+    Count,
+    /// The payload is refused: every producer's schema is committed before it is used.
+    Refuse,
 }
 
 /// Why a payload cannot be read.
@@ -82,7 +130,7 @@ impl Validators {
     /// Every schema that does not compile, with its path.
     pub fn compile(registry: &Registry) -> Result<Self, CompileErrors> {
         let options = options();
-        let mut types: HashMap<String, Vec<(u32, Validator)>> = HashMap::new();
+        let mut types: HashMap<String, Vec<(u32, Compiled)>> = HashMap::new();
         let mut errors = Vec::new();
         for file in registry.newest_of_each() {
             let mut add = |problem| errors.push(CompileError { path: file.path.clone(), problem });
@@ -93,12 +141,12 @@ impl Validators {
                 }
                 continue;
             }
-            match options.build(&with_integers(&file.schema)) {
-                Ok(validator) => {
+            match Compiled::new(&options, &file.schema) {
+                Ok(compiled) => {
                     types
                         .entry(file.event_type.as_str().to_owned())
                         .or_default()
-                        .push((file.major, validator));
+                        .push((file.major, compiled));
                 }
                 Err(error) => add(CompileProblem::Schema {
                     pointer: error.instance_path().to_string(),
@@ -113,7 +161,7 @@ impl Validators {
     #[must_use]
     pub fn check(&self, event_type: &str, major: u32, payload: &str) -> Verdict {
         let majors = self.types.get(event_type).map(Vec::as_slice).unwrap_or_default();
-        let Some((_, validator)) = majors.iter().find(|(known, _)| *known == major) else {
+        let Some((_, compiled)) = majors.iter().find(|(known, _)| *known == major) else {
             return Verdict::Unknown { known_majors: majors.iter().map(|(known, _)| *known).collect() };
         };
         let payload: Value = match serde_json::from_str(payload) {
@@ -126,10 +174,7 @@ impl Validators {
                 });
             }
         };
-        if validator.is_valid(&payload) {
-            return Verdict::Valid;
-        }
-        Verdict::Invalid(Violations::of(validator.iter_errors(&payload)))
+        compiled.check(&payload)
     }
 }
 

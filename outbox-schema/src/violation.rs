@@ -6,6 +6,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
 use serde_json::Value;
 
+use crate::document::join;
 use crate::formats::INTEGER;
 
 /// How many violations of one payload are kept; the rest is counted.
@@ -73,6 +74,74 @@ impl fmt::Display for Violations {
         }
         if self.more > 0 {
             write!(f, "; and {} more", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+/// Members of a payload that its schema does not declare: where they are, at most [`MAX_VIOLATIONS`] of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undeclared {
+    pointers: Vec<String>,
+    more: usize,
+}
+
+impl Undeclared {
+    /// From what the closed form of the schema refuses.
+    pub(crate) fn of<'e>(errors: impl Iterator<Item = ValidationError<'e>>) -> Self {
+        let mut undeclared = Self { pointers: Vec::new(), more: 0 };
+        errors.for_each(|error| undeclared.add(&error, 0));
+        undeclared
+    }
+
+    fn add(&mut self, error: &ValidationError<'_>, nesting: usize) {
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected }
+            | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+                for name in unexpected {
+                    let pointer = join(&error.instance_path().to_string(), name);
+                    if self.pointers.contains(&pointer) {
+                        continue;
+                    }
+                    if self.pointers.len() == MAX_VIOLATIONS {
+                        self.more += 1;
+                    } else {
+                        self.pointers.push(pointer);
+                    }
+                }
+            }
+            ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context }
+                if nesting < 16 =>
+            {
+                let branch = meant_branch(error, context).unwrap_or_default();
+                branch.iter().for_each(|cause| self.add(cause, nesting + 1));
+            }
+            _ => {}
+        }
+    }
+
+    /// Where the members are, as JSON pointers into the payload. Empty if it cannot be told which alternative of the
+    /// schema the payload means.
+    #[must_use]
+    pub fn pointers(&self) -> &[String] {
+        &self.pointers
+    }
+
+    /// How many members there are, at least one.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        (self.pointers.len() + self.more).max(1)
+    }
+}
+
+impl fmt::Display for Undeclared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("it has members that the schema does not declare")?;
+        for (i, pointer) in self.pointers.iter().enumerate() {
+            write!(f, "{} `{}`", if i == 0 { ":" } else { "," }, clip(pointer, 200))?;
+        }
+        if self.more > 0 {
+            write!(f, ", and {} more", self.more)?;
         }
         Ok(())
     }

@@ -40,6 +40,10 @@ pub enum PublishError {
     /// The schema version given to `publish_json` is not a major.
     #[error("schema versions are whole numbers from 1 to 2147483647, not {0}")]
     SchemaVersion(u32),
+    /// The registry does not take the payload given to `publish_json` (see `Outbox::with_validators`).
+    #[cfg(feature = "validate")]
+    #[error(transparent)]
+    Schema(#[from] crate::validated::SchemaError),
     /// Another transaction has held the aggregate longer than the lock timeout allows.
     #[error(
         "another transaction is publishing for the same aggregate and has not ended within the lock timeout; run the \

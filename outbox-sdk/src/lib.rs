@@ -24,6 +24,8 @@ mod statement;
 mod tables;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "validate")]
+pub mod validated;
 #[cfg(feature = "webhook")]
 pub mod webhook;
 

@@ -20,6 +20,8 @@ use crate::statement::Statement;
 use crate::tables::Tables;
 #[cfg(feature = "testing")]
 use crate::testing::Journal;
+#[cfg(feature = "validate")]
+use crate::validated::{UndeclaredMembers, Validation, Validators};
 
 /// Writes events into the outbox, inside the caller's own transaction.
 ///
@@ -59,6 +61,8 @@ pub struct Outbox {
     order: WriteOrder,
     delay: Option<Duration>,
     hint: Option<Hint>,
+    #[cfg(feature = "validate")]
+    validation: Option<Validation>,
     #[cfg(feature = "testing")]
     journal: Option<Journal>,
 }
@@ -68,6 +72,28 @@ impl Outbox {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Has [`publish_json`](Self::publish_json) ask the registry first, as the relay does before it delivers: a payload that
+    /// violates its schema, or has none, is refused here instead of ending as a dead letter.
+    ///
+    /// ```no_run
+    /// use outbox_schema::{Registry, Validators};
+    /// use outbox_sdk::{Outbox, validated::UndeclaredMembers};
+    ///
+    /// let validators = Validators::compile(&Registry::open("schemas")?)?;
+    /// let outbox = Outbox::new().with_validators(validators, UndeclaredMembers::Refuse);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "validate")]
+    #[must_use]
+    pub fn with_validators(
+        mut self,
+        validators: impl Into<std::sync::Arc<Validators>>,
+        undeclared: UndeclaredMembers,
+    ) -> Self {
+        self.validation = Some(Validation { validators: validators.into(), undeclared });
+        self
     }
 
     /// Writes to these tables.
@@ -316,6 +342,10 @@ impl Outbox {
         self.limits.check(&event.payload)?;
         serde_json::from_str::<IgnoredAny>(&event.payload)
             .map_err(|error| PublishError::NotJson { line: error.line(), column: error.column() })?;
+        #[cfg(feature = "validate")]
+        if let Some(validation) = &self.validation {
+            validation.check(&event.event_type, event.schema_version, &event.payload)?;
+        }
         let mut envelope = NewEnvelope::new(
             &event.event_type,
             event.schema_version,

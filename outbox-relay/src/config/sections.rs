@@ -8,8 +8,8 @@ use outbox_sdk::Tables;
 use super::error::Finding;
 use super::reader::{Field, Problem, Section, as_integer, as_text, read_node};
 use super::secret::{Environment, Secret, resolve};
-use crate::MissingSchema;
 use crate::maintenance::RetainFor;
+use crate::{MissingSchema, UndeclaredMembers};
 
 /// `[database]`: where the outbox is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,13 +88,20 @@ pub struct RegistryConfig {
     pub path: PathBuf,
     /// What happens to events without a schema: `missing` and `missing_after`.
     pub missing: MissingSchema,
+    /// What happens to members that a schema does not declare.
+    pub undeclared: UndeclaredMembers,
     /// Where the schemas are published; makes `dataschema` of a CloudEvent.
     pub base_url: Option<String>,
 }
 
 impl Default for RegistryConfig {
     fn default() -> Self {
-        Self { path: PathBuf::from("schemas"), missing: MissingSchema::default(), base_url: None }
+        Self {
+            path: PathBuf::from("schemas"),
+            missing: MissingSchema::default(),
+            undeclared: UndeclaredMembers::default(),
+            base_url: None,
+        }
     }
 }
 
@@ -219,6 +226,7 @@ pub(super) fn registry(mut section: Section<'_>, folder: &Path) -> RegistryConfi
     let is_url =
         |text: &str| reqwest::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
     let path = section.checked("path", |text| !text.is_empty(), ("is empty", path_help));
+    let choices = [("count", UndeclaredMembers::Count), ("refuse", UndeclaredMembers::Refuse)];
     let waits = section.one_of("missing", &[("wait", true), ("deliver", false)]).or(true);
     let dead_after = section.duration("missing_after");
     let missing = match (waits, dead_after.given()) {
@@ -229,6 +237,7 @@ pub(super) fn registry(mut section: Section<'_>, folder: &Path) -> RegistryConfi
     let config = RegistryConfig {
         path: folder.join(path.given().map_or(default.path, PathBuf::from)),
         missing,
+        undeclared: section.one_of("undeclared", &choices).or(default.undeclared),
         base_url: section.checked("base_url", is_url, ("is not an http or https URL", url_help)).given(),
     };
     section.finish();

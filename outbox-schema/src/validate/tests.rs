@@ -34,7 +34,7 @@ fn violations(schema: Value, payload: &str) -> Vec<String> {
 
 #[test]
 fn the_newest_minor_of_each_major_counts() {
-    let object = |required: &[&str]| json!({"type": "object", "required": required});
+    let object = |required: &[&str]| json!({"type": "object", "properties": {"old": true, "new": true}, "required": required});
     let (_dir, registry) = registry(&[
         ("thing.changed/v1.0.json", object(&["old"])),
         ("thing.changed/v1.1.json", object(&["new"])),
@@ -56,10 +56,9 @@ fn reader_form_lets_undeclared_members_and_unknown_values_of_open_enums_pass() {
         "type": "object",
         "properties": {"state": {"type": "string", "x-outbox-known": ["open", "closed"]}},
     });
-    assert_eq!(
-        validators(schema).check("thing.changed", 1, r#"{"state": "new", "extra": 1}"#),
-        Verdict::Valid
-    );
+    let validators = validators(schema);
+    assert_eq!(undeclared(&validators, &json!({"state": "new"})), Some(vec![]));
+    assert_eq!(undeclared(&validators, &json!({"state": "new", "extra": 1})), Some(vec!["/extra".into()]));
 }
 
 #[test]
@@ -273,4 +272,101 @@ fn validators_are_shared_between_threads() {
     fn shared<T: Send + Sync>() {}
     shared::<Validators>();
     shared::<Verdict>();
+}
+
+/// Where a valid payload has members that its schema does not declare; `None` if it is not valid.
+fn undeclared(validators: &Validators, payload: &Value) -> Option<Vec<String>> {
+    match validators.check("thing.changed", 1, &payload.to_string()) {
+        Verdict::Valid => Some(vec![]),
+        Verdict::Undeclared(members) => Some(members.pointers().to_vec()),
+        _ => None,
+    }
+}
+
+#[test]
+fn undeclared_members_are_told_wherever_they_are() {
+    let validators = validators(json!({
+        "type": "object",
+        "required": ["id"],
+        "properties": {
+            "id": {"type": "integer"},
+            "address": {"anyOf": [{"$ref": "#/$defs/Address"}, {"type": "null"}]},
+            "labels": {"type": "object", "additionalProperties": {"type": "string"}},
+            "lines": {"type": "array", "items": {"$ref": "#/$defs/Address"}},
+            "anything": true,
+            "payment": {"oneOf": [
+                {"type": "object", "properties": {"by": {"const": "card"}, "last4": {"type": "string"}}, "required": ["by"]},
+                {"type": "object", "properties": {"by": {"const": "cash"}}, "required": ["by"]},
+            ]},
+            "parent": {"$ref": "#"},
+        },
+        "$defs": {"Address": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+    }));
+    let told = |payload: &Value| undeclared(&validators, payload);
+    let full = json!({
+        "id": 1, "address": {"city": "x"}, "labels": {"a": "b"}, "lines": [{"city": "y"}],
+        "anything": {"deep": {"er": 1}}, "payment": {"by": "card", "last4": "4242"}, "parent": {"id": 2},
+    });
+    assert_eq!(told(&full), Some(vec![]));
+    assert_eq!(told(&json!({"id": 1, "new": 1, "newer": 2})), Some(vec!["/new".into(), "/newer".into()]));
+    assert_eq!(
+        told(&json!({"id": 1, "address": {"city": "x", "zip": 1}})),
+        Some(vec!["/address/zip".into()])
+    );
+    assert_eq!(told(&json!({"id": 1, "address": null})), Some(vec![]));
+    assert_eq!(
+        told(&json!({"id": 1, "lines": [{"city": "x"}, {"city": "y", "a/b": 1}]})),
+        Some(vec!["/lines/1/a~1b".into()])
+    );
+    assert_eq!(
+        told(&json!({"id": 1, "payment": {"by": "cash", "last4": "1"}})),
+        Some(vec!["/payment/last4".into()])
+    );
+    assert_eq!(
+        told(&json!({"id": 1, "parent": {"id": 2, "parent": {"id": 3, "x": 1}}})),
+        Some(vec!["/parent/parent/x".into()])
+    );
+    assert_eq!(told(&json!({"new": 1})), None, "what is missing is a violation all the same");
+}
+
+#[test]
+fn members_of_all_parts_are_declared() {
+    let validators = validators(json!({
+        "type": "object",
+        "properties": {"id": {"type": "integer"}},
+        "allOf": [{"$ref": "#/$defs/Audit"}],
+        "oneOf": [
+            {"properties": {"kind": {"const": "a"}, "a": true}, "required": ["kind"]},
+            {"properties": {"kind": {"const": "b"}, "b": true}, "required": ["kind"]},
+        ],
+        "$defs": {"Audit": {"type": "object", "properties": {"by": {"type": "string"}}}},
+    }));
+    let told = |payload: &Value| undeclared(&validators, payload);
+    assert_eq!(told(&json!({"id": 1, "by": "x", "kind": "a", "a": 1})), Some(vec![]));
+    assert_eq!(told(&json!({"kind": "b", "a": 1})), Some(vec!["/a".into()]));
+}
+
+#[test]
+fn what_two_alternatives_take_is_refused_also_where_closing_would_leave_one() {
+    let validators = validators(json!({
+        "type": "object",
+        "oneOf": [
+            {"properties": {"v": {"type": "object", "properties": {"x": true}}}},
+            {"properties": {"v": {"type": "object", "properties": {"y": true}}}},
+        ],
+    }));
+    assert_eq!(undeclared(&validators, &json!({"v": {"y": 1}})), None);
+}
+
+#[test]
+fn a_list_of_undeclared_members_is_bounded_and_says_how_many_more() {
+    let validators = validators(json!({"type": "object"}));
+    let payload: serde_json::Map<String, Value> = (0..25).map(|i| (format!("m{i:02}"), json!(i))).collect();
+    match validators.check("thing.changed", 1, &Value::Object(payload).to_string()) {
+        Verdict::Undeclared(members) => {
+            assert_eq!((members.pointers().len(), members.count()), (MAX_VIOLATIONS, 25));
+            assert!(members.to_string().ends_with("`/m09`, and 15 more"), "{members}");
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -30,6 +30,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let url = database::url(args.database, Some(&config));
     let consumers = config.require_consumers().map_err(Failure::from);
     let schemas = Schemas::open(&config.registry.path)
+        .map(|schemas| schemas.undeclared(config.registry.undeclared))
         .map_err(|error| Failure::usage(format!("error: {}", chain(&error))));
     let (url, consumers, schemas) = Failure::all(url, consumers, schemas)?;
     // Each consumer keeps one connection; registering and health need a few more.

@@ -8,10 +8,10 @@ use std::time::Duration;
 use outbox_sdk::webhook::{Format, Secrets, sign};
 
 use super::*;
-use crate::MissingSchema;
 use crate::consumer::{OnDead, Ordering, OtherMajors, Start};
 use crate::maintenance::RetainFor;
 use crate::retry::{RetryPolicy, Schedule};
+use crate::{MissingSchema, UndeclaredMembers};
 
 const KEY: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
 const OTHER_KEY: &str = "whsec_YWJjZGVmMDEyMzQ1Njc4OTAxMjM0NTY3";
@@ -103,6 +103,7 @@ event_types = { "order.*" = 365, "*" = 60 }
 [registry]
 path = "contracts/schemas"
 missing_after = "1h30m"
+undeclared = "refuse"
 base_url = "https://schemas.example/"
 
 [[consumer]]
@@ -166,6 +167,7 @@ fn a_full_file_gives_every_value() {
     let registry = RegistryConfig {
         path: PathBuf::from("conf/contracts/schemas"),
         missing: MissingSchema::Wait { dead_after: Duration::from_secs(5400) },
+        undeclared: UndeclaredMembers::Refuse,
         base_url: Some("https://schemas.example/".to_owned()),
     };
     let retention = RetainFor::days(30).unwrap();
@@ -215,7 +217,7 @@ fn a_full_file_gives_every_value() {
     assert!(search.webhook.is_none());
     let homeless = findings(config.require_consumers().map(|_| config.clone()));
     let expected =
-        "60:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
+        "61:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
     assert_eq!(homeless, [expected]);
 }
 

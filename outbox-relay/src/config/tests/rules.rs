@@ -89,6 +89,10 @@ fn every_rule_has_its_finding() {
             "[registry]\nmissing = 1".to_owned(),
             "2:11 `missing` must be a string, not an integer / write \"wait\"",
         ),
+        (
+            "[registry]\nundeclared = \"drop\"".to_owned(),
+            "2:14 `undeclared` cannot be \"drop\" / write \"count\" or \"refuse\"",
+        ),
         ("[registry]\nmissing_after = \"0s\"".to_owned(), "2:17 `missing_after` must be longer than zero"),
         ("[registry]\npath = \"\"".to_owned(), "2:8 `path` is empty / name the folder"),
         (

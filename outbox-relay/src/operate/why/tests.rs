@@ -148,11 +148,17 @@ fn what_waits_in_its_lane() {
     assert_said(said(&event, |slot| slot.single = Some(stall(ID))), "retrying", &["Attempt 3"]);
     let due = StallState { due_in: Duration::ZERO, ..stall(ID) };
     assert_said(said(&event, |slot| slot.stall = Some(due)), "retrying", &["the next is due: status"]);
-    let missing = StallState { schema_missing_for: Some(90 * MINUTE), ..stall(ID) };
+    let missing = StallState { schema_missing_for: Some(90 * MINUTE), last_error: None, ..stall(ID) };
     assert_said(
         said(&event, |slot| slot.stall = Some(missing)),
         "schema_missing",
-        &["for 1 h 30 min", "Add the schema"],
+        &["for 1 h 30 min", "add the file"],
+    );
+    let in_doubt = StallState { schema_missing_for: Some(90 * MINUTE), ..stall(ID) };
+    assert_said(
+        said(&event, |slot| slot.stall = Some(in_doubt)),
+        "schema_missing",
+        &["Waits for its schema, for 1 h 30 min so far; the next look in 4 min: status 503."],
     );
     let blocked = StallState { blocked: true, ..stall(17) };
     assert_said(

@@ -79,11 +79,11 @@ fn of_verdict(consumer: &str, verdict: &Verdict) -> String {
             "{} Fix the receiver; once the event is dead, `outbox dead` replays or discards it.",
             capitalized(&attempts(retry))
         ),
-        Verdict::SchemaMissing { waited, next } => format!(
-            "No schema for its type and major: it has waited for one for {}, and is looked at again {}. Add the schema to \
-             the registry folder.",
+        Verdict::SchemaMissing { waited, next, error } => format!(
+            "Waits for its schema, for {} so far; the next look {}: {}.",
             span(*waited),
-            when(*next)
+            when(*next),
+            error.as_deref().map_or("the registry has none for its type and major; add the file", clean)
         ),
         Verdict::Behind { head, retry } => format!(
             "Blocked by event {head} of its lane: {} Fix the receiver; once that event is dead, `outbox dead` replays or \

@@ -38,12 +38,14 @@ pub enum Verdict {
     Delayed(Duration),
     /// It failed and is tried again.
     Retrying(Retry),
-    /// No schema for its type and major; it is delivered when there is one.
+    /// There is no schema for its type and major, or one that may be wrong; it is delivered when there is a better one.
     SchemaMissing {
         /// Since when.
         waited: Duration,
         /// When it is looked for again.
         next: Duration,
+        /// What is wrong, as the relay wrote it down.
+        error: Option<String>,
     },
     /// An earlier event of its lane is tried again first.
     Behind {
@@ -242,7 +244,9 @@ fn own_stall(facts: &Facts<'_>, stall: &StallState, delayed: bool) -> Verdict {
         return Verdict::Blocked { head: stall.head_id, letter: facts.slot.head_letter.clone() };
     }
     match stall.schema_missing_for {
-        Some(waited) => Verdict::SchemaMissing { waited, next: stall.due_in },
+        Some(waited) => {
+            Verdict::SchemaMissing { waited, next: stall.due_in, error: stall.last_error.clone() }
+        }
         None if stall.attempts == 0 && delayed && !stall.due_in.is_zero() => Verdict::Delayed(stall.due_in),
         None if stall.attempts == 0 => Verdict::Waiting,
         None => Verdict::Retrying(retry(facts, stall)),

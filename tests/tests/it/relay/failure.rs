@@ -5,7 +5,6 @@ use std::time::Duration;
 use outbox_relay::consumer::OnDead;
 use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Outcome;
-use outbox_relay::{MissingSchema, Schemas};
 use outbox_sdk::JsonEvent;
 use outbox_tests::{Call, RecordingSink, RunningRelay, quick_settings};
 
@@ -19,8 +18,6 @@ on_every_database! {
     an_event_is_dead_after_its_attempts_and_the_lane_goes_on
     a_dead_event_can_block_its_lane
     a_rejected_event_is_dead_at_once
-    an_invalid_payload_is_dead_with_pointers_and_never_sent
-    an_event_waits_for_its_schema_without_losing_attempts
     a_panicking_sink_is_a_failed_attempt
     a_sink_that_never_answers_is_a_failed_attempt
     an_unavailable_destination_pauses_and_burns_no_attempt
@@ -138,86 +135,6 @@ async fn a_rejected_event_is_dead_at_once<T: TestDb>() {
     let dead = world.dead().await;
     assert_eq!((dead[0].reason.as_str(), dead[0].attempts), ("rejected", 1));
     assert_eq!(dead[0].last_error, "unknown customer");
-}
-
-/// A registry folder in which `customer.changed` v1 needs an integer `n`.
-fn registry(with_schema: bool) -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("registry.toml"), "compatibility = \"full\"\n").unwrap();
-    if with_schema {
-        add_schema(dir.path());
-    }
-    dir
-}
-
-fn add_schema(dir: &std::path::Path) {
-    let folder = dir.join("customer.changed");
-    std::fs::create_dir(&folder).unwrap();
-    let schema = r#"{
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]
-    }"#;
-    std::fs::write(folder.join("v1.0.json"), schema).unwrap();
-}
-
-async fn an_invalid_payload_is_dead_with_pointers_and_never_sent<T: TestDb>() {
-    let world = World::<T>::new().await;
-    let registry = registry(true);
-    let good = world.publish(&["1"]).await;
-    let secret =
-        JsonEvent::new("customer.changed", 1, "customer", r#"{"n": "TOP-SECRET"}"#).aggregate_id("1");
-    let bad = world.publish_event(&secret).await;
-    let after = world.publish(&["1"]).await;
-    let sink = RecordingSink::new();
-    let relay = world
-        .builder_with(quick_settings())
-        .schemas(Schemas::open(registry.path()).unwrap())
-        .consumer(crm(), sink.clone())
-        .build()
-        .unwrap();
-    assert_eq!(relay.run_once().await.unwrap(), 3);
-    assert_eq!(sink.delivered(), [good[0].id, after[0].id]);
-    let dead = world.dead().await;
-    assert_eq!((dead.len(), dead[0].event_id, dead[0].reason.as_str()), (1, bad.id, "schema_violation"));
-    assert!(dead[0].last_error.contains("/n"), "{}", dead[0].last_error);
-    assert!(!dead[0].last_error.contains("TOP-SECRET"), "{}", dead[0].last_error);
-    assert_eq!(dead[0].attempts, 0, "it was never sent");
-}
-
-async fn an_event_waits_for_its_schema_without_losing_attempts<T: TestDb>() {
-    let world = World::<T>::new().await;
-    let registry = registry(false);
-    let schemas = Schemas::open(registry.path()).unwrap();
-    let events = world.publish(&["1", "1"]).await;
-    let sink = RecordingSink::new();
-    let relay = world
-        .builder_with(quick_settings())
-        .schemas(schemas.clone())
-        .consumer(crm(), sink.clone())
-        .build()
-        .unwrap();
-    let relay = RunningRelay::start(relay);
-    outbox_tests::eventually("the lane waits for the schema", async || {
-        world.consumer("crm").await.stalled_lanes == 1
-    })
-    .await;
-    assert!(sink.calls().is_empty());
-    add_schema(registry.path());
-    assert!(schemas.reload().unwrap());
-    let order = sink.wait_for_delivered(2).await;
-    world.settled("crm", events[1].id).await;
-    relay.stop().await;
-    assert_eq!(order, [events[0].id, events[1].id]);
-    assert!(sink.calls().iter().all(|call| call.attempt == 1));
-
-    // Long after the end of their patience, events of an unknown type are dead.
-    let unknown = JsonEvent::new("customer.vanished", 1, "customer", "{}").aggregate_id("9");
-    world.publish_event(&unknown).await;
-    let mut settings = quick_settings();
-    settings.missing_schema = MissingSchema::Wait { dead_after: Duration::ZERO };
-    let relay = world.builder_with(settings).schemas(schemas).consumer(crm(), sink.clone()).build().unwrap();
-    relay.run_once().await.unwrap();
-    assert_eq!(world.dead().await[0].reason, "schema_missing");
 }
 
 async fn a_panicking_sink_is_a_failed_attempt<T: TestDb>() {

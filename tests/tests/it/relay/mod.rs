@@ -10,6 +10,7 @@ mod majors;
 mod operate;
 pub(crate) mod order;
 mod ownership;
+mod schemas;
 mod shared;
 
 use std::sync::Arc;

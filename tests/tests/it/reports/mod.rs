@@ -19,7 +19,7 @@ use crate::relay::{World, delivering};
 /// Settings under which a call that gets no answer is given up soon.
 pub(crate) fn impatient() -> Settings {
     let mut settings = delivering(quick_settings());
-    settings.deadline = Duration::from_millis(300);
+    settings.deadline = Duration::from_millis(600);
     settings
 }
 
