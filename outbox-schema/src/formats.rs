@@ -108,7 +108,7 @@ pub(crate) fn with_integers(schema: &Value) -> Value {
 }
 
 /// The integer formats and their ranges, both ends included.
-const RANGES: [(&str, i128, u128); 12] = [
+pub(crate) const RANGES: [(&str, i128, u128); 12] = [
     ("int8", i8::MIN as i128, i8::MAX as u128),
     ("int16", i16::MIN as i128, i16::MAX as u128),
     ("int32", i32::MIN as i128, i32::MAX as u128),

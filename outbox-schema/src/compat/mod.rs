@@ -4,15 +4,47 @@
 //! declare where it says nothing about them: a Rust struct has no others. What a **reader** accepts is what the schema
 //! allows, as it stands. A change is *backward* compatible if the new reader accepts whatever the old writer can have
 //! written, and *forward* compatible if the old reader accepts whatever the new writer can write.
+//!
+//! ```
+//! use outbox_schema::compat::{Rule, Verdict, compare};
+//! use serde_json::json;
+//!
+//! let old = json!({"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]});
+//! let mut new = old.clone();
+//! new["properties"]["email"] = json!({"type": "string"});
+//! assert!(compare(&old, &new).is_full());
+//!
+//! new["required"] = json!(["id", "email"]);
+//! let comparison = compare(&old, &new);
+//! assert_eq!((comparison.backward, comparison.forward), (Verdict::Breaking, Verdict::Compatible));
+//! assert_eq!(comparison.findings[0].rule, Rule::FieldAddedRequired);
+//! assert_eq!(comparison.findings[0].witness, Some(json!({"id": ""})));
+//! ```
 
+mod decide;
+mod decimal;
 mod finding;
+mod lower;
+mod prove;
 pub mod report;
+mod rules;
+mod same;
+mod second;
+mod witness;
+mod world;
 
 use serde_json::Value;
 
 pub use finding::{Comparison, Direction, Finding, Rule, Severity, Side, Verdict};
 
+use decide::{Document, decide, too_complex};
+use same::Sameness;
+use world::World;
+
 use crate::fingerprint::Fingerprint;
+
+/// How deep a document may be nested.
+const MAX_DEPTH: usize = 256;
 
 /// Compares two schema documents of one event type and major.
 ///
@@ -20,7 +52,45 @@ use crate::fingerprint::Fingerprint;
 /// [undecided](Verdict::Undecided), as is whatever cannot be proved.
 #[must_use]
 pub fn compare(old: &Value, new: &Value) -> Comparison {
-    let verdict =
-        if Fingerprint::of(old) == Fingerprint::of(new) { Verdict::Compatible } else { Verdict::Undecided };
-    Comparison { backward: verdict, forward: verdict, findings: Vec::new() }
+    if is_deep(old) || is_deep(new) {
+        let findings = [Direction::Backward, Direction::Forward].map(too_complex).into();
+        return Comparison { backward: Verdict::Undecided, forward: Verdict::Undecided, findings };
+    }
+    if Fingerprint::of(old) == Fingerprint::of(new) {
+        return Comparison {
+            backward: Verdict::Compatible,
+            forward: Verdict::Compatible,
+            findings: Vec::new(),
+        };
+    }
+    let mut world = World::new();
+    let old = Document { schema: old, root: world.document(old) };
+    let new = Document { schema: new, root: world.document(new) };
+    let mut same = Sameness::default();
+    let (backward, mut findings) = decide(&mut world, &mut same, Direction::Backward, old, new);
+    let (forward, more) = decide(&mut world, &mut same, Direction::Forward, new, old);
+    findings.extend(more);
+    findings.sort_by(|a, b| {
+        (b.severity, &a.pointer, a.rule, a.direction).cmp(&(a.severity, &b.pointer, b.rule, b.direction))
+    });
+    Comparison { backward, forward, findings }
+}
+
+/// Whether a document is nested deeper than is walked.
+fn is_deep(document: &Value) -> bool {
+    let mut level: Vec<&Value> = vec![document];
+    for _ in 0..MAX_DEPTH {
+        level = level
+            .into_iter()
+            .flat_map(|value| match value {
+                Value::Array(list) => list.iter().collect::<Vec<_>>(),
+                Value::Object(members) => members.values().collect(),
+                _ => Vec::new(),
+            })
+            .collect();
+        if level.is_empty() {
+            return false;
+        }
+    }
+    true
 }

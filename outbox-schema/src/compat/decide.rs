@@ -1,0 +1,163 @@
+//! One direction decided: our prover, the second prover where ours does not get through, and a payload that shows a break.
+
+use serde_json::Value;
+
+use super::finding::{Direction, Finding, Rule, Severity, Side, Verdict};
+use super::prove::{At, Prover, Reason};
+use super::same::Sameness;
+use super::second::{Answer, Canonical, SecondProver};
+use super::witness::Judge;
+use super::world::{Loc, World};
+
+/// For how many findings a payload is sought.
+const MAX_SOUGHT: usize = 24;
+
+/// One of the two documents.
+#[derive(Clone, Copy)]
+pub(super) struct Document<'a> {
+    pub(super) schema: &'a Value,
+    pub(super) root: Loc,
+}
+
+/// What the provers and the search for a payload come to, apart from each other.
+struct Evidence {
+    proved: bool,
+    covers: Answer,
+    witness: bool,
+}
+
+impl Evidence {
+    fn verdict(&self) -> Verdict {
+        match (self.proved, self.covers, self.witness) {
+            (_, _, true) | (_, Answer::No, false) => Verdict::Breaking,
+            (true, ..) | (_, Answer::Yes, false) => Verdict::Compatible,
+            (false, Answer::Unknown, false) => Verdict::Undecided,
+        }
+    }
+
+    /// Whether two ways to decide say opposite things.
+    fn contradicts(&self) -> bool {
+        self.proved && (self.covers == Answer::No || self.witness)
+            || self.covers == Answer::Yes && self.witness
+    }
+}
+
+/// The verdict on one direction, and why.
+pub(super) fn decide<'a>(
+    world: &mut World<'a>,
+    same: &mut Sameness,
+    direction: Direction,
+    writer: Document<'a>,
+    reader: Document<'a>,
+) -> (Verdict, Vec<Finding>) {
+    let (from, to) = (world.state(&[(writer.root, true)]), world.state(&[(reader.root, false)]));
+    let mut prover = Prover::new(world, same, direction);
+    let proved = prover.prove(from, to, At { writer: writer.root, reader: reader.root });
+    let (reasons, exhausted) = (std::mem::take(&mut prover.reasons), prover.exhausted);
+    if proved {
+        return (Verdict::Compatible, Vec::new());
+    }
+    let judge = Judge::of(from, writer.schema, reader.schema);
+    let mut witnesses: Vec<Option<Value>> = Vec::new();
+    for reason in reasons.iter().take(MAX_SOUGHT) {
+        witnesses.push(judge.as_ref().and_then(|judge| judge.find(world, reason)));
+    }
+    let second = Canonical::of(world, writer.root, reader.root);
+    let covers = second.as_ref().map_or(Answer::Unknown, SecondProver::covers);
+    if witnesses.iter().all(Option::is_none)
+        && covers != Answer::Yes
+        && let (Some(judge), Some(lost)) = (&judge, second.as_ref().and_then(SecondProver::lost))
+    {
+        let mut of_lost = World::new();
+        let found =
+            judge.payloads(&mut of_lost, &lost).into_iter().find(|payload| judge.is_witness(world, payload));
+        if let Some(first) = witnesses.first_mut() {
+            *first = found;
+        }
+    }
+    let evidence = Evidence { proved, covers, witness: witnesses.iter().any(Option::is_some) };
+    let verdict = evidence.verdict();
+    if verdict == Verdict::Compatible {
+        return (verdict, Vec::new());
+    }
+    let mut findings = Vec::new();
+    if evidence.contradicts() {
+        findings.push(disagreement(direction));
+    }
+    if exhausted {
+        findings.push(too_complex(direction));
+    }
+    let mut witnesses = witnesses.into_iter();
+    for reason in reasons {
+        findings.push(finding(direction, verdict, reason, witnesses.next().flatten()));
+    }
+    if findings.is_empty() {
+        findings.push(too_complex(direction));
+    }
+    // What has no payload of its own beside others that have one follows from those, or is not certain.
+    (verdict, distinct(findings))
+}
+
+fn finding(direction: Direction, verdict: Verdict, reason: Reason<'_>, witness: Option<Value>) -> Finding {
+    let certain =
+        verdict == Verdict::Breaking && (witness.is_some() || reason.rule != Rule::KeywordUnsupported);
+    Finding {
+        rule: reason.rule,
+        severity: if certain { Severity::Breaking } else { Severity::Undecided },
+        direction: Some(direction),
+        side: reason.side,
+        pointer: reason.pointer,
+        message: if certain {
+            reason.message
+        } else {
+            format!("cannot prove compatible (treated as breaking): {}", reason.message)
+        },
+        help: reason.help,
+        witness,
+    }
+}
+
+fn disagreement(direction: Direction) -> Finding {
+    Finding {
+        rule: Rule::InternalDisagreement,
+        severity: Severity::Breaking,
+        direction: Some(direction),
+        side: Side::New,
+        pointer: String::new(),
+        message: "two ways to decide contradict each other (treated as breaking): internal disagreement, please report"
+            .to_owned(),
+        help: Some("report both schemas, and make the change in a new major (schema_version + 1) until then".to_owned()),
+        witness: None,
+    }
+}
+
+pub(super) fn too_complex(direction: Direction) -> Finding {
+    Finding {
+        rule: Rule::TooComplex,
+        severity: Severity::Undecided,
+        direction: Some(direction),
+        side: Side::New,
+        pointer: String::new(),
+        message: "cannot prove compatible (treated as breaking): the schemas are too large or too deep to be compared"
+            .to_owned(),
+        help: Some("make the schema flatter, or make it a new major (schema_version + 1)".to_owned()),
+        witness: None,
+    }
+}
+
+/// Each place and rule once; the one with a payload.
+fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
+    let mut kept: Vec<Finding> = Vec::new();
+    for finding in findings {
+        let same = kept.iter_mut().find(|known| {
+            (known.rule, known.side, &known.pointer, &known.message)
+                == (finding.rule, finding.side, &finding.pointer, &finding.message)
+        });
+        match same {
+            Some(known) if known.witness.is_none() => *known = finding,
+            Some(_) => {}
+            None => kept.push(finding),
+        }
+    }
+    kept
+}
