@@ -59,6 +59,12 @@ pub trait TestDb: Sized {
     /// An hour, to be added to a time.
     const HOUR: &str;
 
+    /// Deletes every event, and has the ids begin at 1 again.
+    const START_IDS_AGAIN: &str;
+
+    /// In a select on the events: another text after each write of the row. (On SQLite what the write would change.)
+    const ROW_VERSION: &str;
+
     /// The database's clock.
     const NOW: &str;
 }
@@ -108,6 +114,9 @@ impl TestDb for SqliteTestDb {
     const NUMBERS: &str = r#"{"a": 1.10, "b": 1e2}"#;
     const BYTES: &str = "x'0123'";
     const HOUR: &str = "3600000000";
+    const START_IDS_AGAIN: &str =
+        "DELETE FROM outbox_event; DELETE FROM sqlite_sequence WHERE name = 'outbox_event'";
+    const ROW_VERSION: &str = "status || ifnull(dispatched_at, '') || ifnull(last_error, '') || attempts";
     const NOW: &str = "CAST(unixepoch('subsec') * 1000000 AS INTEGER)";
 }
 
@@ -154,6 +163,8 @@ impl TestDb for PgTestDb {
     const NUMBERS: &str = r#"{"a": 1.10, "b": 100}"#;
     const BYTES: &str = r"'\x0123'";
     const HOUR: &str = "interval '1 hour'";
+    const START_IDS_AGAIN: &str = "TRUNCATE outbox.event RESTART IDENTITY";
+    const ROW_VERSION: &str = "ctid::text";
     const NOW: &str = "clock_timestamp()";
 }
 

@@ -220,42 +220,48 @@ pub(super) struct SlotProgress {
 pub(super) struct Merge {
     slots: Vec<SlotProgress>,
     settled: Progress,
+    void: Progress,
 }
 
 impl Merge {
-    /// Begins with what any slot has settled: right for every id that all slots settled, and for those without a row.
+    /// Begins with what any slot has settled or given up: right for every id on which all slots agree, and for those
+    /// without a row.
     pub(super) fn of(slots: Vec<SlotProgress>) -> Self {
-        let mut settled = Progress::new();
+        let (mut settled, mut void) = (Progress::new(), Progress::new());
         for slot in &slots {
             settled.union(&slot.settled);
+            void.union(&slot.void);
         }
-        Self { slots, settled }
+        Self { slots, settled, void }
     }
 
-    /// The ranges `[from, until)` of ids that some slots have settled and others not.
+    /// The ranges `[from, until)` of ids that some slots have settled, or given up, and others not.
     pub(super) fn disputed(&self) -> Vec<(i64, i64)> {
         let mut disputed = Progress::new();
         for slot in &self.slots {
             disputed.union(&self.settled.difference(&slot.settled));
+            disputed.union(&self.void.difference(&slot.void));
         }
         disputed.ranges().collect()
     }
 
-    /// The event's row has this slot: only what that one has settled counts.
+    /// The event's row has this slot: only what that one has settled or given up counts. A row that came late, which
+    /// its slot has delivered, must not be taken for one that others still wait for.
     pub(super) fn belongs(&mut self, id: i64, slot: i32) {
         let owner = usize::try_from(slot).ok().and_then(|slot| self.slots.get(slot));
-        if owner.is_some_and(|slot| !slot.settled.contains(id)) {
-            self.settled.remove(id);
+        if let Some(owner) = owner {
+            if !owner.settled.contains(id) {
+                self.settled.remove(id);
+            }
+            if !owner.void.contains(id) {
+                self.void.remove(id);
+            }
         }
     }
 
     /// What every new slot begins with: settled, and void.
     pub(super) fn finish(self) -> (Progress, Progress) {
-        let mut void = Progress::new();
-        for slot in &self.slots {
-            void.union(&slot.void);
-        }
-        (self.settled, void)
+        (self.settled, self.void)
     }
 }
 
@@ -282,6 +288,19 @@ mod tests {
         let (settled, void) = merge.finish();
         assert_eq!(settled.to_multirange(), "{[1,4),[5,8)}");
         assert!(void.is_empty());
+    }
+
+    #[test]
+    fn a_dead_gap_with_a_row_is_one_only_for_the_slot_of_its_lane() {
+        let mut slots = vec![slot(&[(1, 9)]), slot(&[(1, 9)])];
+        slots[0].void = Progress::from_iter([2, 3, 5]);
+        slots[1].void = Progress::from_iter([2, 4, 5]);
+        let mut merge = Merge::of(slots);
+        assert_eq!(merge.disputed(), [(3, 5)]);
+        // Both have rows of slot 0, which has delivered 4; 2 and 5 have none as far as anybody knows.
+        merge.belongs(3, 0);
+        merge.belongs(4, 0);
+        assert_eq!(merge.finish().1, Progress::from_iter([2, 3, 5]));
     }
 
     #[test]

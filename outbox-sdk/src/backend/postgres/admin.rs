@@ -224,7 +224,7 @@ async fn reset(
     for statement in [&statements.reset, &statements.reset_stalls, &statements.reset_dead_letters] {
         from(statement).execute(&mut *conn).await?;
     }
-    Ok(())
+    statements.reset_duties.query().bind(first).execute(conn).await.map(drop)
 }
 
 fn slot_view(row: &PgRow) -> Result<SlotView, Error> {

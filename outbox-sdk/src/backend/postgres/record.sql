@@ -74,6 +74,7 @@ reflected AS MATERIALIZED (
         WHERE duty.done @> back.id AND NOT EXISTS (SELECT FROM {schema}.event WHERE event.id = back.id)
     )
 ),
+-- Whoever is asked again, after a reset or for another consumer's letter, may have the right status already.
 written AS (
     UPDATE {schema}.event AS event
     SET status = decided.status::{schema}.event_status,
@@ -82,7 +83,12 @@ written AS (
         dispatched_at = CASE WHEN decided.status = 'dispatched' THEN clock_timestamp() END
     FROM decided
     WHERE event.id = decided.id
-    RETURNING event.id
+        AND CASE
+            WHEN decided.status = 'dispatched' THEN event.status <> 'dispatched'
+            ELSE (event.status::text, event.attempts, event.last_error)
+                IS DISTINCT FROM (decided.status, decided.attempts, decided.last_error)
+        END
+    RETURNING event.status
 ),
 -- One that changes at this moment is asked again here, and stays for the next batch.
 marked AS (
@@ -112,10 +118,10 @@ total AS (
         count(*) FILTER (WHERE status = 'dispatched') AS dispatched,
         count(*) FILTER (WHERE status = 'failed') AS failed,
         count(*) FILTER (WHERE status = 'skipped') AS skipped,
-        (SELECT count(*) FROM seen) - count(*) AS held,
+        (SELECT count(*) FROM seen) - (SELECT count(*) FROM decided) AS held,
         -- The rows are written before the clock is read for the rest that follows.
-        (SELECT count(*) FROM written) + (SELECT count(*) FROM marked) AS writes
-    FROM decided
+        count(*) + (SELECT count(*) FROM marked) AS writes
+    FROM written
 )
 UPDATE {schema}.duty AS stored
 -- What is not changed is not written again, however large it is.

@@ -63,7 +63,8 @@ statements! {
     holders read lane lane_single lane_ids
     admin_lock register_any register_existing register_stored register relays_ended
     look leave want change_look pause resume
-    resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls reset_dead_letters
+    resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls
+    reset_dead_letters reset_duties
     remove remove_stalls remove_replays rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     replay_requests discarded_heads replay_result

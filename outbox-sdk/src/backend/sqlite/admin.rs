@@ -6,11 +6,13 @@ use serde::Deserialize;
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{Connection as _, Error, Row as _, Sqlite, query, query_scalar};
 
+use super::maintain::DUTY;
 use super::rows::{duration, micros, progress, row_lane};
 use super::{BEGIN, EPOCH, written};
 use crate::backend::admin::{Merge, SlotProgress};
 use crate::backend::{
-    Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
+    Administer, Change, Changed, Duty, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView,
+    Start,
 };
 use crate::lane::slot_of;
 use crate::progress::Progress;
@@ -34,6 +36,7 @@ const RESET_START: &str = include_str!("reset_start.sql");
 const RESET: &str = include_str!("reset.sql");
 const RESET_STALLS: &str = include_str!("reset_stalls.sql");
 const RESET_DEAD_LETTERS: &str = include_str!("reset_dead_letters.sql");
+const RESET_DUTIES: &str = include_str!("reset_duties.sql");
 const REMOVE: &str = include_str!("remove.sql");
 const REMOVE_STALLS: &str = include_str!("remove_stalls.sql");
 const REMOVE_REPLAYS: &str = include_str!("remove_replays.sql");
@@ -282,6 +285,13 @@ async fn reset(
     }
     for statement in [RESET_STALLS, RESET_DEAD_LETTERS] {
         query(statement).bind(consumer).bind(first).execute(&mut *conn).await?;
+    }
+    for duty in [Duty::Recorder, Duty::Retention] {
+        let row = query(DUTY).bind(duty.as_str()).bind(false).fetch_one(&mut *conn).await?;
+        let mut done = progress(&row, "done")?;
+        done.remove_range(first, i64::MAX);
+        let reset = query(RESET_DUTIES).bind(duty.as_str()).bind(done.to_json()).bind(first);
+        reset.execute(&mut *conn).await?;
     }
     Ok(())
 }

@@ -16,7 +16,8 @@ use crate::progress::Progress;
 use crate::tables::Tables;
 
 const KNOWN: &str = include_str!("known.sql");
-const DUTY: &str = include_str!("duty.sql");
+const RECORD: &str = include_str!("record.sql");
+pub(super) const DUTY: &str = include_str!("duty.sql");
 const DUTY_TAKE: &str = include_str!("duty_take.sql");
 const DUTY_END: &str = include_str!("duty_end.sql");
 const DUTY_DONE: &str = include_str!("duty_done.sql");
@@ -30,7 +31,7 @@ const REQUIRED: &str = include_str!("required.sql");
 const LETTERS_GONE: &str = include_str!("letters_gone.sql");
 const KEYS_GONE: &str = include_str!("keys_gone.sql");
 
-static RECORD: LazyLock<String> = LazyLock::new(|| rendered(include_str!("record.sql")));
+static HELD: LazyLock<String> = LazyLock::new(|| rendered(include_str!("held.sql")));
 static OVERDUE: LazyLock<String> = LazyLock::new(|| rendered(include_str!("overdue.sql")));
 static COMPACT: LazyLock<String> = LazyLock::new(|| rendered(include_str!("compact.sql")));
 static COMPACTABLE: LazyLock<String> = LazyLock::new(|| rendered(include_str!("compactable.sql")));
@@ -76,33 +77,22 @@ impl Maintain for Sqlite {
 
         let mut seen: Vec<i64> =
             stored(&mut tx, &looked_at, 0).await?.into_iter().map(|(id, _)| id).collect();
-        let new = seen.len();
         seen.extend(&back);
-        let written = query(RECORD.as_str()).bind(json(&seen)?).fetch_all(&mut *tx).await?;
+        let held = query_scalar::<_, i64>(HELD.as_str()).bind(json(&seen)?).fetch_all(&mut *tx).await?;
+        let held = Progress::from_iter(held);
+        let decided: Vec<i64> = seen.iter().copied().filter(|id| !held.contains(*id)).collect();
         let mut recorded = Recorded { complete: until.is_none(), ..Recorded::default() };
-        let mut decided = Progress::new();
-        for row in &written {
-            decided.insert(row.try_get("id")?);
+        for row in &query(RECORD).bind(json(&decided)?).fetch_all(&mut *tx).await? {
             match row.try_get("status")? {
                 "failed" => recorded.failed += 1,
                 "skipped" => recorded.skipped += 1,
                 _ => recorded.dispatched += 1,
             }
         }
-        // Letters about events that are deleted have nothing to be reflected in.
-        let mut lost = Progress::from_iter(back.iter().copied());
-        for (id, _) in stored(&mut tx, &lost.clone(), 0).await? {
-            lost.remove(id);
-        }
-        let held: Vec<i64> = seen.iter().copied().filter(|id| !decided.contains(*id)).collect();
-        recorded.held = held.iter().filter(|id| !lost.contains(**id)).count() as u64;
-        let reflected =
-            back.iter().chain(&seen[..new]).filter(|id| decided.contains(**id) || lost.contains(**id));
-        query(REFLECTED).bind(json(reflected)?).execute(&mut *tx).await?;
-
-        for id in held.iter().filter(|id| !lost.contains(**id)) {
-            looked_at.remove(*id);
-        }
+        // Letters about events that are deleted have nothing to be reflected in, and do not stay either.
+        query(REFLECTED).bind(json(&decided)?).execute(&mut *tx).await?;
+        recorded.held = (seen.len() - decided.len()) as u64;
+        looked_at = looked_at.difference(&held);
         done.union(&looked_at);
         let end = if recording.wrap { 0 } else { position.max(known.upper()) };
         let rest = began.elapsed().saturating_mul(20).min(Duration::from_secs(1));

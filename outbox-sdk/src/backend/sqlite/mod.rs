@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 use self::found::Found;
 use self::rows::{
-    DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, names, progress, published,
-    row_lane, stored_event, uuid,
+    Columns, DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, names, progress,
+    published, row_lane, stored_event, uuid,
 };
 use crate::backend::progress::stall_slot;
 use crate::backend::{
@@ -294,7 +294,7 @@ impl Backend for Sqlite {
         let entry = |row: &SqliteRow| {
             Ok(LaneEntry {
                 id: row.try_get("id")?,
-                event_type: row.try_get("event_type")?,
+                event_type: Columns::new(row).text("event_type")?.unwrap_or_default(),
                 schema_version: row.try_get("schema_version")?,
                 has_older: row.try_get("has_older")?,
             })

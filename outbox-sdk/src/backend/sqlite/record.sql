@@ -1,4 +1,5 @@
--- Writes down what has become of the events in ?1 (JSON, ids) that no waiting lane covers.
+-- Writes down what has become of the events in ?1 (JSON, ids), unless it stands there already: whoever is asked again,
+-- after a reset or for another consumer's letter, may have the right status.
 UPDATE outbox_event
 SET status = decided.status,
     attempts = ifnull(decided.attempts, outbox_event.attempts),
@@ -26,7 +27,12 @@ FROM (
            ORDER BY state IN ('dead', 'replay') DESC, state = 'discarded' DESC, failed_at DESC, consumer
            LIMIT 1
        )
-    WHERE NOT {covered}
 ) AS decided
 WHERE outbox_event.id = decided.id
-RETURNING outbox_event.id, outbox_event.status
+  AND iif(
+      decided.status = 'dispatched',
+      outbox_event.status <> 'dispatched',
+      (outbox_event.status, outbox_event.attempts, outbox_event.last_error)
+          IS NOT (decided.status, decided.attempts, decided.last_error)
+  )
+RETURNING outbox_event.status

@@ -154,7 +154,10 @@ pub(super) fn published(row: &SqliteRow) -> Result<Published, Error> {
 /// SQL does not stop the rows around it.
 pub(super) fn stored_event(row: &SqliteRow, without_payload: bool) -> Result<StoredEvent, Error> {
     let left_out: Option<i64> = row.try_get("left_out_bytes")?;
-    let (envelope, readable) = envelope(row, left_out.is_none())?;
+    let (mut envelope, readable) = envelope(row, left_out.is_none())?;
+    if !readable && !names_a_lane(row)? {
+        envelope.aggregate_id = None;
+    }
     let schema_version = envelope.schema_version;
     let defect = if without_payload {
         Some(Defect::PayloadUnreadable)
@@ -178,7 +181,16 @@ pub(super) fn row_lane(row: &SqliteRow, id: i64) -> Result<Lane, Error> {
     let mut columns = Columns::new(row);
     let Some(aggregate_id) = columns.text("aggregate_id")? else { return Ok(Lane::Single(id)) };
     let aggregate_type = columns.text("aggregate_type")?.unwrap_or_default();
-    Ok(Lane::aggregate(columns.uuid("tenant_id")?, &aggregate_type, &aggregate_id))
+    let tenant_id = columns.uuid("tenant_id")?;
+    if columns.undecodable {
+        return Ok(Lane::Single(id));
+    }
+    Ok(Lane::aggregate(tenant_id, &aggregate_type, &aggregate_id))
+}
+
+/// Whether the row says to which aggregate it belongs. One that does not waits alone: no key of a lane could find it.
+fn names_a_lane(row: &SqliteRow) -> Result<bool, Error> {
+    Ok(matches!(row_lane(row, 0)?, Lane::Aggregate(_)))
 }
 
 /// The event of a row, and whether every column holds what its type can. A payload that is missing is a mistake only where

@@ -1,7 +1,8 @@
 //! Rows that no SDK would write, written by plain SQL.
 
 use outbox_relay::Schemas;
-use outbox_tests::{PgTestDb, RecordingSink, quick_settings};
+use outbox_relay::sink::Outcome;
+use outbox_tests::{PgTestDb, RecordingSink, RunningRelay, SqliteTestDb, quick_settings};
 
 use crate::databases::TestDb as _;
 use crate::relay::order::assert_in_order;
@@ -89,4 +90,34 @@ async fn a_row_that_the_server_cannot_print_fails_alone() {
     assert!(dead[0].last_error.contains("cannot print"), "{}", dead[0].last_error);
     world.settled("crm", after[1].id).await;
     assert!(before[1].id < bomb);
+}
+
+/// SQLite keeps bytes that are no text in a column of texts. Such a row has no lane that a key could name, so that it must
+/// not wait behind one that looks like it.
+#[tokio::test]
+async fn a_row_whose_aggregate_cannot_be_read_is_dead_alone() {
+    let world = World::<SqliteTestDb>::new().await;
+    let mut conn = world.pool.acquire().await.unwrap();
+    // As a reader prints the bytes below.
+    let waiting = world.publish(&["c\u{fffd}"]).await;
+    let insert = "INSERT INTO outbox_event (event_type, aggregate_type, aggregate_id, payload) VALUES \
+                  ('customer.changed', 'customer', CAST(x'63ff' AS TEXT), '{}'), \
+                  ('customer.changed', CAST(x'637573746f6d6572ff' AS TEXT), 'c', '{}'), \
+                  (CAST(x'637573746f6d6572ff' AS TEXT), 'customer', 'c\u{fffd}', '{}')";
+    SqliteTestDb::execute(&mut conn, insert).await.unwrap();
+    let after = world.publish(&["c\u{fffd}"]).await;
+    drop(conn);
+
+    let sink = RecordingSink::scripted(|call| match call.attempt {
+        1 => Outcome::Retry { error: "not yet".into(), after: None },
+        _ => Outcome::Delivered,
+    });
+    let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
+    world.settled("crm", after[0].id).await;
+    relay.stop().await;
+    assert_eq!(sink.delivered(), [waiting[0].id, after[0].id]);
+    let mut dead = world.dead().await;
+    dead.sort_by_key(|letter| letter.event_id);
+    let dead: Vec<_> = dead.iter().map(|letter| (letter.event_id, letter.reason.as_str())).collect();
+    assert_eq!(dead, [(2, "undecodable"), (3, "undecodable"), (4, "undecodable")]);
 }

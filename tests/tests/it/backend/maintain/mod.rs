@@ -8,7 +8,10 @@ mod retain;
 
 use std::time::Duration;
 
-use outbox_sdk::backend::{Compacted, Compaction, Keep, Maintain, Recorded, Recording, Start};
+use outbox_sdk::backend::{
+    Administer as _, Change, Changed, Compacted, Compaction, Keep, Maintain, Recorded, Recording, ResetTo,
+    Start,
+};
 use outbox_sdk::{Lane, NewEnvelope, Progress};
 
 use super::{Outbox, TestDb, event};
@@ -116,6 +119,13 @@ impl<T: TestDb> Stage<T> {
             T::HOUR
         );
         self.outbox.execute(&update).await;
+    }
+
+    async fn reset(&self, consumer: &str, first: i64) {
+        let change = Change::Reset(ResetTo::Id(first));
+        let mut conn = self.outbox.conn().await;
+        let changed = T::Db::change(&mut *conn, &self.outbox.tables, consumer, &change, false).await.unwrap();
+        assert_eq!(changed, Changed::Done { forced: false });
     }
 
     /// Makes everything older.

@@ -31,6 +31,8 @@ on_every_database! {
     a_letter_without_its_event_does_not_stay
     a_new_consumer_changes_no_status
     the_recorder_rests_between_batches
+    ids_that_were_started_again_are_recorded_after_a_reset
+    a_reset_leaves_a_status_that_is_right
     what_should_have_been_recorded_long_ago_is_overdue
 }
 
@@ -170,10 +172,10 @@ async fn a_change_of_a_letter_brings_its_event_back<T: TestDb>() {
     stage.letter("crm", 1, "dead", 1).await;
     stage.record().await;
     let mut seen = stage.statuses().await;
-    for state in ["replay", "replayed", "dead", "discarded"] {
+    for (state, changes) in [("replay", 0), ("replayed", 1), ("dead", 1), ("discarded", 1)] {
         stage.decide("crm", 1, state).await;
         let recorded = stage.record().await;
-        assert_eq!((recorded.decided(), recorded.held), (1, 0), "{state}");
+        assert_eq!((recorded.decided(), recorded.held), (changes, 0), "{state}");
         seen.push(stage.statuses().await.swap_remove(0));
     }
     assert_eq!(seen, ["failed", "dispatched", "failed", "dispatched", "failed", "skipped"]);
@@ -300,6 +302,48 @@ async fn the_recorder_rests_between_batches<T: TestDb>() {
     assert_eq!(stage.record_batch(when_due).await, None);
     assert_eq!(stage.record_batch(recording(10)).await, Some(dispatched(0, 0)), "who must, may");
     outbox_tests::eventually("the rest is over", async || stage.record_batch(when_due).await.is_some()).await;
+}
+
+async fn ids_that_were_started_again_are_recorded_after_a_reset<T: TestDb>() {
+    let stage = Stage::<T>::with(&["a", "b", "c"]).await;
+    stage.consumer("crm", 4).await;
+    stage.record().await;
+    let at_the_end = Recording { wrap: false, ..recording(10) };
+    assert_eq!(stage.record_batch(at_the_end).await, Some(dispatched(0, 0)));
+    stage.outbox.execute(&format!("UPDATE {} SET position = 4", T::table("duty"))).await;
+
+    stage.outbox.execute(T::START_IDS_AGAIN).await;
+    stage.outbox.append_all(&[event("a"), event("b")]).await;
+    stage.reset("crm", 1).await;
+    let positions = format!("SELECT CAST(position AS text) FROM {} ORDER BY name", T::table("duty"));
+    assert_eq!(stage.texts(&positions).await, ["1", "1"]);
+    stage.settled("crm", &[(1, 3)]).await;
+    assert_eq!(stage.record_batch(at_the_end).await, Some(dispatched(2, 0)));
+    assert_eq!(stage.statuses().await, ["dispatched"; 2]);
+}
+
+async fn a_reset_leaves_a_status_that_is_right<T: TestDb>() {
+    let stage = Stage::<T>::with(&["a", "b", "c", "d"]).await;
+    stage.consumer("crm", 5).await;
+    stage.consumer("billing", 5).await;
+    stage.letter("billing", 2, "dead", 1).await;
+    stage.letter("crm", 3, "dead", 1).await;
+    stage.record().await;
+    let versions = format!("SELECT {} FROM {} ORDER BY id", T::ROW_VERSION, T::table("event"));
+    let before = stage.texts(&versions).await;
+    stage.reset("crm", 1).await;
+    assert_eq!(stage.record().await, dispatched(0, 0), "crm has nothing of it");
+    stage.settled("crm", &[(1, 5)]).await;
+    // 3 is not dead any more; the others are as they were, and are not written.
+    assert_eq!(stage.record().await, dispatched(1, 0));
+    assert_eq!(stage.statuses().await, ["dispatched", "failed", "dispatched", "dispatched"]);
+    let after = stage.texts(&versions).await;
+    let written: Vec<_> = (0..4).filter(|at| before[*at] != after[*at]).collect();
+    assert_eq!(written, [2]);
+    // A letter about to be replayed has failed as before.
+    stage.decide("billing", 2, "replay").await;
+    assert_eq!(stage.record().await, dispatched(0, 0));
+    assert_eq!(stage.texts(&versions).await, after);
 }
 
 async fn what_should_have_been_recorded_long_ago_is_overdue<T: TestDb>() {
