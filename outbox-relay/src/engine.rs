@@ -60,6 +60,9 @@ pub(crate) enum Stop {
     /// What the database shows contradicts what was read from it.
     #[error(transparent)]
     Distrust(#[from] Distrust),
+    /// A waiting lane has a key that this release does not write: its events would never come.
+    #[error("a stall row has a key that this release does not write")]
+    Stall(String),
     /// A call failed; what is in memory still counts while the lease does.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -91,6 +94,8 @@ pub(crate) struct Engine<DB: Backend> {
     session: Session<DB>,
     slot_number: i32,
     slot: Slot,
+    /// Where the stall rows begin that were not read yet.
+    more_stalls: Option<String>,
     fence: Fence,
     /// No send starts without it.
     lease: Lease,
@@ -146,6 +151,7 @@ impl<DB: Backend> Engine<DB> {
         Ok(Self {
             telemetry: Telemetry::of(consumer.spec.name.as_str(), slot_number),
             slot: Slot::claimed(claimed, bounds(&consumer, &settings, claimed.clean), now)?,
+            more_stalls: claimed.more_stalls.clone(),
             fence: claimed.fence.clone(),
             lease: Lease::until(claimed_at + settings.lease),
             renewed: claimed_at,
@@ -184,6 +190,7 @@ impl<DB: Backend> Engine<DB> {
             // Until it is known what the last transaction did, nothing may change what it carried.
             self.settle(false).await?;
         }
+        self.read_stalls().await?;
         self.collect().await?;
         if self.must_settle() {
             self.settle(false).await?;

@@ -211,6 +211,11 @@ impl<DB: Backend> Owner<DB> {
                     }
                     continue;
                 }
+                Err(Stop::Stall(lane)) => {
+                    let problem = Unsafe::Stall { lane };
+                    tracing::error!(consumer = name, slot, "not running the consumer: {problem}");
+                    return End::Unsafe(problem.to_string());
+                }
                 Err(stop) => {
                     telemetry.lease_lost();
                     tracing::warn!(

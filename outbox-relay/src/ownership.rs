@@ -97,7 +97,11 @@ impl<DB: Backend> Ownership<DB> {
                 Ok(view) => {
                     backoff.succeeded();
                     if self.company.once && self.is_done(&view) {
-                        break;
+                        let changed = self.changed(&view);
+                        let processed = self.end(&mut session).await?;
+                        return changed.map_or(Ok(processed), |consumer| {
+                            Err(RelayError::ConfigurationChanged { consumer })
+                        });
                     }
                     self.act(&view)
                 }
@@ -171,13 +175,25 @@ impl<DB: Backend> Ownership<DB> {
         Decision { claim: free.map(key).collect(), ..Decision::default() }
     }
 
-    /// Whether nothing is left to do in any slot.
+    /// Whether nothing is left to do in any slot that this relay can run.
     fn is_done(&self, view: &[SlotView]) -> bool {
         self.running.is_empty()
             && view
                 .iter()
-                .filter(|slot| self.consumers.contains_key(&slot.consumer))
+                .filter(|slot| self.is_registered(slot))
                 .all(|slot| fits(&self.consumers, slot) && self.done.contains(&key(slot)))
+    }
+
+    /// Whether the slot is of a consumer of this relay, with the configuration that it has here.
+    fn is_registered(&self, slot: &SlotView) -> bool {
+        self.consumers.contains_key(&slot.consumer) && slot.runnable_by.contains(&self.company.settings.name)
+    }
+
+    /// A consumer of this relay that somebody has registered otherwise since, or removed.
+    fn changed(&self, view: &[SlotView]) -> Option<String> {
+        let registered =
+            |name: &String| view.iter().any(|slot| slot.consumer == *name && self.is_registered(slot));
+        self.consumers.keys().find(|name| !registered(name)).cloned()
     }
 
     /// Whether this relay can run the slot as it is registered.
@@ -269,8 +285,7 @@ impl<DB: Backend> Ownership<DB> {
     /// Takes the next step for every consumer that has another number of slots than its configuration says. Whether any
     /// has.
     fn resize(&mut self, view: &[SlotView]) -> bool {
-        let first =
-            |slot: &&SlotView| slot.slot == 0 && slot.runnable_by.contains(&self.company.settings.name);
+        let first = |slot: &&SlotView| slot.slot == 0 && self.is_registered(slot);
         let (fits, other): (Vec<_>, Vec<_>) =
             view.iter().filter(first).partition(|slot| fits(&self.consumers, slot));
         for slot in fits {

@@ -27,8 +27,12 @@ use crate::session::{Session, SessionError, within};
 use crate::shared_read::SharedRead;
 use crate::sink::Sink;
 
-/// The time limit of registering, once per start: a consumer that begins now or at a time goes over the stored events.
+/// The longest time limit of registering: a consumer that begins now or at a time goes over the stored events. The first
+/// try has that of every call.
 const REGISTER_DEADLINE: Duration = Duration::from_secs(60);
+const SLOW_REGISTRATION: &str = "registering the consumers takes long. Where a new consumer begins is looked up among \
+     the ids of all stored events: have the event table vacuumed, so that its index tells, and let retention delete what \
+     is old. Or another relay, or an operator, is changing a consumer: it is waited for";
 /// How often the registry folder is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -153,6 +157,15 @@ pub enum RelayError {
         consumer: String,
         /// What is wrong, and what to do.
         problem: String,
+    },
+    /// A drain could not go on with a consumer. [`run`](Relay::run) says so in the log and waits.
+    #[error(
+        "consumer `{consumer}` is not registered with the configuration of this relay any more: another relay has registered \
+         another one meanwhile, or an operator has removed it. Run again with the configuration that is meant"
+    )]
+    ConfigurationChanged {
+        /// The consumer.
+        consumer: String,
     },
     /// A part of the relay ended by a panic: a defect.
     #[error("a part of the relay panicked; the other parts were stopped. Please report it with the log")]
@@ -410,8 +423,9 @@ impl<DB: Migratable> Relay<DB> {
             self.consumers.iter().map(|consumer| registration(&consumer.spec)).collect();
         let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        let mut deadline = self.settings.deadline;
         loop {
-            let error = match self.try_register(&mut session, &registrations).await {
+            let error = match self.try_register(&mut session, &registrations, deadline).await {
                 Ok(answers) => {
                     for (registration, answer) in registrations.iter().zip(answers) {
                         if let Registered::StartNeeded { stored_events } = answer {
@@ -423,6 +437,11 @@ impl<DB: Migratable> Relay<DB> {
                 }
                 Err(Refusal::Final(error)) => return Err(error),
                 Err(Refusal::Away { error, advice }) => (error, advice),
+                Err(Refusal::Slow { error }) => {
+                    // Either the answer was lost, or there is so much to look up: the next one may take longer.
+                    deadline = (deadline * 2).min(REGISTER_DEADLINE.max(self.settings.deadline));
+                    (error, Some(SLOW_REGISTRATION))
+                }
             };
             let pause = backoff.failed((self.settings.random)());
             match error {
@@ -444,6 +463,7 @@ impl<DB: Migratable> Relay<DB> {
         &self,
         session: &mut Session<DB>,
         registrations: &[Registration],
+        deadline: Duration,
     ) -> Result<Vec<Registered>, Refusal> {
         let migrator = Migrator::outbox().tables(&self.tables);
         match timeout(self.settings.deadline, migrator.check(&self.pool)).await {
@@ -461,9 +481,12 @@ impl<DB: Migratable> Relay<DB> {
         }
         let registered = async {
             let mut conn = session.connect().await?;
-            within(REGISTER_DEADLINE, DB::register(&mut conn, &self.tables, registrations)).await
+            within(deadline, DB::register(&mut conn, &self.tables, registrations)).await
         };
-        registered.await.map_err(|error: SessionError| Refusal::away::<DB>(&error))
+        registered.await.map_err(|error: SessionError| match error {
+            SessionError::Deadline(_) => Refusal::Slow { error: chain(&error) },
+            error => Refusal::away::<DB>(&error),
+        })
     }
 
     /// Looks at the registry folder now and then; never ends.
@@ -499,6 +522,8 @@ impl<DB: Migratable> Relay<DB> {
 enum Refusal {
     /// The database is away, or refuses until somebody does what the advice says: try again.
     Away { error: String, advice: Option<&'static str> },
+    /// Registering took longer than it may: with more time it may succeed.
+    Slow { error: String },
     /// Trying again would not help.
     Final(RelayError),
 }

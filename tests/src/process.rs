@@ -61,6 +61,19 @@ impl OutboxProcess {
         self.stderr.all()
     }
 
+    /// The most memory that it has held so far, in kilobytes.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[cfg(target_os = "linux")]
+    pub fn peak_memory_kb(&self) -> u64 {
+        let id = self.child.id().expect("a running process");
+        let status =
+            std::fs::read_to_string(format!("/proc/{id}/status")).expect("the kernel's account of it");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     /// Waits for a line on standard error, one logged before the call too, and gives out the first that fits.
     ///
     /// # Panics

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Batch, Notices, ReplayRequest};
+use outbox_sdk::backend::{Batch, Notices, ReplayPage, ReplayRead, ReplayRequest};
 use outbox_sdk::{Backend, Lane};
 
 use super::{Engine, Stop, is_foreign, lane_of};
@@ -76,12 +76,17 @@ impl<DB: Backend> Engine<DB> {
     async fn take_replays(&mut self, room: usize) -> Result<(), Stop> {
         let limit = u32::try_from(room).unwrap_or(u32::MAX).min(self.reader.appetite.rows());
         let mut conn = self.session.connect().await?;
-        let (name, after) = (self.consumer.spec.name.as_str(), self.decisions.after);
-        let requests = DB::replay_requests(&mut conn, &self.tables, name, after, limit);
-        let requests = within(self.settings.deadline, requests).await?;
+        let name = self.consumer.spec.name.as_str();
+        let read = ReplayRead {
+            consumer: name,
+            slot: self.slot_number,
+            slots: self.consumer.spec.slots,
+            after: self.decisions.after,
+            limit,
+        };
+        let page = DB::replay_requests(&mut conn, &self.tables, &read);
+        let ReplayPage { requests, more: mut after } = within(self.settings.deadline, page).await?;
         self.session.keep(conn);
-        let mut after =
-            requests.last().map(|last| last.event_id).filter(|_| requests.len() >= limit as usize);
         let new: Vec<ReplayRequest> =
             requests.into_iter().filter(|request| !self.slot.is_replaying(request.event_id)).collect();
         if !new.is_empty() {

@@ -57,6 +57,9 @@ impl<DB: Backend> Engine<DB> {
 
     /// Whether nothing is left to do now: everything that was readable is settled, parked or paused.
     pub(crate) fn is_idle(&self) -> bool {
+        if self.more_stalls.is_some() {
+            return false;
+        }
         let settled = !self.has_changes() && self.slot.in_flight() == 0 && self.answers.is_empty();
         // The first empty read shows the gaps, the second judges them.
         let read = self.reader.pace.empty_reads() >= 2;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{DueStall, LanePage, LaneRead};
+use outbox_sdk::backend::{DueStall, LanePage, LaneRead, StallRead};
 use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Lane};
 
@@ -20,6 +20,34 @@ const LANE_PAGE: u32 = 64;
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 impl<DB: Backend> Engine<DB> {
+    /// Reads the stall rows that the claim has left over; nothing else is done before all are there. The write at the
+    /// end makes sure that they are as at the claim: whoever else writes stall rows changes the fence.
+    pub(super) async fn read_stalls(&mut self) -> Result<(), Stop> {
+        if self.more_stalls.is_none() {
+            return Ok(());
+        }
+        while let Some(after) = &self.more_stalls {
+            let mut conn = self.session.connect().await?;
+            let read = StallRead {
+                consumer: self.consumer.spec.name.as_str(),
+                slot: self.slot_number,
+                slots: self.consumer.spec.slots,
+                after,
+            };
+            let page = within(self.settings.deadline, DB::stalls(&mut conn, &self.tables, &read)).await?;
+            self.session.keep(conn);
+            self.slot.stalled(&page.stalls, Instant::now()).map_err(Stop::Stall)?;
+            if page.more.is_some() && self.must_settle() {
+                self.settle(false).await?;
+            }
+            if page.more.is_none() {
+                while !self.settle(false).await? {}
+            }
+            self.more_stalls = page.more;
+        }
+        Ok(())
+    }
+
     /// Asks the database which of the lanes that should be due are.
     pub(super) async fn wake(&mut self) -> Result<(), Stop> {
         let now = Instant::now();

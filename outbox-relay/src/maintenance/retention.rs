@@ -1,6 +1,6 @@
 //! Retention: deleting what every consumer is done with, when its time is over.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{self, Duty, Keep};
@@ -295,9 +295,8 @@ impl<DB: Backend> Retention<DB> {
 
     /// What keeps everything, so that it can be said.
     async fn obstacles(&mut self) -> Result<Compaction, SessionError> {
-        let slots = self.desk.call(async |conn, tables| DB::consumers(conn, tables).await).await?;
-        let registered: BTreeSet<_> = slots.iter().map(|slot| slot.name.as_str()).collect();
-        let missing = self.required.iter().filter(|name| !registered.contains(name.as_str()));
+        let registered = self.desk.call(async |conn, tables| DB::registered(conn, tables).await).await?;
+        let missing = self.required.iter().filter(|name| !registered.contains(name));
         Ok(Compaction {
             nobody_registered: registered.is_empty(),
             missing: missing.cloned().collect(),

@@ -23,6 +23,7 @@ pub use self::dead_letters::{Decided, INBOX_HORIZON, LetterPage, Step, Walk};
 pub use self::events::{EventPage, EventRef, NoEventRef, Search};
 pub use self::progress::ConsumerProgress;
 pub use self::why::{Explanation, Hindrance, Retry, Verdict, Why};
+use crate::refused::advice;
 use crate::session::{SessionError, within};
 
 /// How long a call may take, unless [`Operator::deadline`] says otherwise.
@@ -144,6 +145,14 @@ pub enum OperateError {
     /// The database said no, or could not be reached.
     #[error("the database failed; see the cause, and that the database can be reached")]
     Database(#[source] sqlx::Error),
+    /// The server answers and will not serve: the database or the role is not as the URL says.
+    #[error("the database cannot be used; {advice}")]
+    Refused {
+        /// What to do.
+        advice: &'static str,
+        /// Its answer.
+        source: sqlx::Error,
+    },
     /// No answer in time. Whether a change was made is not known: ask before you repeat it.
     #[error("the database did not answer within {0:?}; look whether it is busy, and ask again")]
     Deadline(Duration),
@@ -256,7 +265,10 @@ impl OperateError {
             SessionError::Database(error) if DB::fault(&error) == Fault::NotMigrated => {
                 Self::NotMigrated(error)
             }
-            SessionError::Database(error) => Self::Database(error),
+            SessionError::Database(source) => match advice::<DB>(&source) {
+                Some(advice) => Self::Refused { advice, source },
+                None => Self::Database(source),
+            },
         }
     }
 }

@@ -20,7 +20,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, ReplayResult, Stall, StoredEvent};
+use outbox_sdk::backend::{Claimed, Due, NewDeadLetter, ReplayResult, Stall, StallRow, StoredEvent};
 use outbox_sdk::injection::planted;
 use outbox_sdk::{Lane, Progress};
 use uuid::Uuid;
@@ -170,14 +170,23 @@ impl Slot {
             bytes: 0,
             in_flight: 0,
         };
-        for row in &claimed.stalls {
+        slot.stalled(&claimed.stalls, now)?;
+        Ok(slot)
+    }
+
+    /// Stall rows as an earlier owner left them, before anything is read or sent.
+    ///
+    /// # Errors
+    /// As [`claimed`](Self::claimed).
+    pub(crate) fn stalled(&mut self, rows: &[StallRow], now: Instant) -> Result<(), String> {
+        for row in rows {
             let lane = Lane::parse(&row.lane).ok_or_else(|| row.lane.clone())?;
             if !row.blocked {
-                slot.parked.push((lane.clone(), row.due_in));
+                self.parked.push((lane.clone(), row.due_in));
             }
-            slot.lanes.entry(lane).or_default().stall = Some(Stalled::stored(row, now));
+            self.lanes.entry(lane).or_default().stall = Some(Stalled::stored(row, now));
         }
-        Ok(slot)
+        Ok(())
     }
 
     // --- read ------------------------------------------------------------------------------------------------------

@@ -61,6 +61,12 @@ pub trait Maintain: Database {
         if_due: bool,
     ) -> impl Future<Output = Result<Option<i64>, Error>> + Send;
 
+    /// The names of the registered consumers.
+    fn registered(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+
     /// Notes how a duty ended, and when it is due again. Answers with its failures in a row.
     fn end_duty(
         conn: &mut Self::Connection,

@@ -38,7 +38,8 @@ pub use operate::{
 };
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, DiscardedHead, Due, DueStall, Fence, NewDeadLetter,
-    Pause, Refusal, ReplayRequest, ReplayResult, Settled, Settlement, Stall, StallRow,
+    Pause, Refusal, ReplayPage, ReplayRead, ReplayRequest, ReplayResult, Settled, Settlement, Stall,
+    StallPage, StallRead, StallRow,
 };
 pub use read::{Batch, Defect, Holders, LaneEntry, LanePage, LaneRead, Notices, Read, StoredEvent};
 
@@ -169,13 +170,21 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
     // --- progress --------------------------------------------------------------------------------------------------
 
     /// Takes the lease of a free slot whose consumer is as the claim says and which nobody asks for, in one transaction;
-    /// then, in statements of their own, it reads the stall rows and the checks. Otherwise nothing is written, and the
-    /// answer tells why.
+    /// then, in statements of their own, it reads the checks and the first stall rows. Otherwise nothing is written, and
+    /// the answer tells why.
     fn claim(
         conn: &mut Self::Connection,
         tables: &Tables,
         claim: &ClaimRequest<'_>,
     ) -> impl Future<Output = Result<Claim, Error>> + Send;
+
+    /// Stall rows that a claim has left over. They are as at the claim if the owner's next settlement is not refused:
+    /// nobody else writes any without changing the fence.
+    fn stalls(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        read: &StallRead<'_>,
+    ) -> impl Future<Output = Result<StallPage, Error>> + Send;
 
     /// One transaction that begins with the fenced update of the slot's row and writes everything of `settlement`, or
     /// nothing. An empty settlement renews the lease.
@@ -193,14 +202,12 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
         lanes: &[String],
     ) -> impl Future<Output = Result<Vec<DueStall>, Error>> + Send;
 
-    /// Dead letters of the consumer that are to go again, with ids above `after`: at most `limit`, lowest id first.
+    /// Dead letters that are to go again and whose events are the slot's, lowest id first.
     fn replay_requests(
         conn: &mut Self::Connection,
         tables: &Tables,
-        consumer: &str,
-        after: i64,
-        limit: u32,
-    ) -> impl Future<Output = Result<Vec<ReplayRequest>, Error>> + Send;
+        read: &ReplayRead<'_>,
+    ) -> impl Future<Output = Result<ReplayPage, Error>> + Send;
 
     /// Blocked lanes of the consumer whose heads an operator has discarded.
     fn discarded_heads(

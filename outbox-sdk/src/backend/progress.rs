@@ -59,10 +59,37 @@ pub struct Claimed {
     pub attempts: u32,
     /// Whether the owner before gave the slot back; otherwise its lease ended.
     pub clean: bool,
-    /// The slot's waiting lanes.
+    /// The slot's waiting lanes; the first of them, if there are very many.
     pub stalls: Vec<StallRow>,
+    /// Where the others begin: [`StallRead::after`].
+    pub more_stalls: Option<String>,
     /// What must hold before anything is read.
     pub checks: Checks,
+}
+
+/// How many stall rows one statement reads, of all slots: so few that it ends soon, whatever the machine.
+pub(super) const STALL_PAGE: u32 = 5_000;
+
+/// Which stall rows of a slot to read: those that its claim has left over.
+#[derive(Debug, Clone, Copy)]
+pub struct StallRead<'a> {
+    /// The consumer.
+    pub consumer: &'a str,
+    /// The slot, from 0.
+    pub slot: i32,
+    /// How many slots the consumer has.
+    pub slots: u16,
+    /// The key of the lane behind which to begin.
+    pub after: &'a str,
+}
+
+/// Stall rows of a slot.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StallPage {
+    /// By their keys.
+    pub stalls: Vec<StallRow>,
+    /// Where the next page begins; `None` = this was the last one.
+    pub more: Option<String>,
 }
 
 /// The slot of a stall row in a consumer with this many slots. `row_lane` is the lane of its head's row, which decides for
@@ -257,6 +284,54 @@ pub struct NewDeadLetter {
     pub max_attempts: u32,
     /// What went wrong, without payload or secret.
     pub last_error: String,
+}
+
+/// Which dead letters to look for that are to go again.
+#[derive(Debug, Clone, Copy)]
+pub struct ReplayRead<'a> {
+    /// The consumer.
+    pub consumer: &'a str,
+    /// The slot, from 0.
+    pub slot: i32,
+    /// How many slots the consumer has.
+    pub slots: u16,
+    /// Only those of events with ids above this one.
+    pub after: i64,
+    /// The most letters to return, 1 or more.
+    pub limit: u32,
+}
+
+impl ReplayRead<'_> {
+    /// How many letters of all slots are looked at: about as many as hold `limit` of one.
+    pub(crate) fn looks_at(&self) -> u32 {
+        const MOST: u32 = 10_000;
+        self.limit.saturating_mul(u32::from(self.slots.max(1))).min(MOST.max(self.limit))
+    }
+
+    /// The page out of the letters that were looked at, each with the lane of its event's row; slot 0 has those whose
+    /// row is gone.
+    pub(crate) fn page(&self, letters: &[(ReplayRequest, Option<Lane>)]) -> ReplayPage {
+        let mut more = (letters.len() >= self.looks_at() as usize).then(|| letters.last()).flatten();
+        let own =
+            |lane: &Option<Lane>| lane.as_ref().map_or(0, |lane| slot_of(lane, self.slots)) == self.slot;
+        let own: Vec<_> = letters.iter().filter(|(_, lane)| own(lane)).take(self.limit as usize).collect();
+        if own.len() >= self.limit as usize {
+            more = own.last().copied();
+        }
+        ReplayPage {
+            requests: own.into_iter().map(|(request, _)| *request).collect(),
+            more: more.map(|(request, _)| request.event_id),
+        }
+    }
+}
+
+/// Dead letters of one slot that are to go again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplayPage {
+    /// By their ids.
+    pub requests: Vec<ReplayRequest>,
+    /// Behind which id there may be more; `None` = there are no more.
+    pub more: Option<i64>,
 }
 
 /// A dead letter that an operator wants to go again.

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use outbox_sdk::backend::{
     Administer as _, Claim, ClaimRequest, DeadReason, Deduplicate as _, Due, LaneRead, LetterFilter,
-    NewDeadLetter, Operate as _, Read, Registration, ReplayResult, Settled, Settlement, Stall, WriteOrder,
+    NewDeadLetter, Operate as _, Read, Registration, ReplayRead, ReplayResult, Settled, Settlement, Stall,
+    WriteOrder,
 };
 use outbox_sdk::{Backend, Lane, Progress, Tables};
 use sqlx::Postgres;
@@ -143,7 +144,8 @@ async fn every_statement(db: &Db) {
     let again = Postgres::settle(conn, tables, &settlement).await.unwrap();
     assert!(matches!(again, Settled::Refused { now: Some(_) }), "{again:?}");
     assert_eq!(Postgres::due_stalls(conn, tables, "crm", &[key]).await.unwrap().len(), 1);
-    assert!(Postgres::replay_requests(conn, tables, "crm", 0, 9).await.unwrap().is_empty());
+    let read = ReplayRead { consumer: "crm", slot: 0, slots: 1, after: 0, limit: 9 };
+    assert!(Postgres::replay_requests(conn, tables, &read).await.unwrap().requests.is_empty());
     assert!(Postgres::discarded_heads(conn, tables, "crm").await.unwrap().is_empty());
     let consumers = Postgres::consumers(conn, tables).await.unwrap();
     assert_eq!((consumers[0].stalled_lanes, consumers[0].dead_letters), (1, 1));

@@ -1,5 +1,6 @@
 //! A relay with a handler in its process that one event ends: `customer.exploded` aborts. Prints the id of each event
-//! that it handles. The argument is the database's URL.
+//! that it handles. The arguments: the database's URL, and `two` for a second consumer, `mail`, which is slow and which no
+//! event ends; it prints `mail` before each id.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a part of a test")]
 
 use std::future::pending;
@@ -25,6 +26,16 @@ impl<DB: Backend> Handler<DB> for Exploding {
     }
 }
 
+struct Slow;
+
+impl<DB: Backend> Handler<DB> for Slow {
+    async fn handle(&self, event: &Envelope, _: &mut Transaction<'_, DB>) -> Result<(), HandlerError> {
+        println!("mail {}", event.id);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        Ok(())
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let url = std::env::args().nth(1).unwrap();
@@ -41,8 +52,15 @@ async fn run<DB: Backend + Migratable>(pool: Pool<DB>) {
     settings.poll_max = Duration::from_millis(50);
     settings.missing_schema = MissingSchema::Deliver;
     let retry = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(20)]), max_attempts: 3 };
-    let spec = ConsumerSpec::new("crm").unwrap().retry(retry).timeout(Duration::from_secs(1)).unwrap();
+    let spec = |name| {
+        let spec = ConsumerSpec::new(name).unwrap().retry(retry.clone());
+        spec.timeout(Duration::from_secs(1)).unwrap()
+    };
     let sink = Arc::new(HandlerSink::new(Inbox::new(pool.clone(), "crm"), Exploding));
-    let relay = Relay::builder(pool).settings(settings).consumer(spec, sink).build().unwrap();
-    relay.run(pending()).await.unwrap();
+    let mut relay = Relay::builder(pool.clone()).settings(settings).consumer(spec("crm"), sink);
+    if std::env::args().nth(2).is_some_and(|argument| argument == "two") {
+        let sink = Arc::new(HandlerSink::new(Inbox::new(pool, "mail"), Slow));
+        relay = relay.consumer(spec("mail"), sink);
+    }
+    relay.build().unwrap().run(pending()).await.unwrap();
 }

@@ -113,6 +113,10 @@ async fn a_database_of_another_kind_ends_with_2() {
     assert!(ended.stderr.contains("outbox.toml:2:"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("hunter2"), "{}", ended.stderr);
 
+    let ended = outbox(&["compact", "--database", "postgres://nobody@127.0.0.1:1/nothing"], &[]).await;
+    assert_eq!(ended.code, Some(2), "no rules: {ended:?}");
+    assert!(ended.stderr.contains("--config"), "{}", ended.stderr);
+
     let ended = outbox(&["migrate"], &[]).await;
     assert_eq!(ended.code, Some(2), "no database at all: {ended:?}");
     assert!(ended.stderr.contains("--database"), "{}", ended.stderr);
@@ -125,11 +129,14 @@ async fn a_server_that_does_not_let_the_relay_in_is_told_apart_from_one_that_is_
     let unknown = db.url().replace("://postgres", "://nobody");
     assert_ne!(unknown, db.url());
     for (url, advice) in [(missing, "has no such database"), (unknown, "does not let the role in")] {
-        let ended = outbox(&["migrate", "--database", &url], &[]).await;
-        assert_eq!(ended.code, Some(3), "{ended:?}");
-        assert!(ended.stderr.contains(advice) && ended.stderr.contains("correct"), "{}", ended.stderr);
-
         let folder = folder(&format!("[database]\nurl = \"{url}\"\n{CONSUMER}"));
+        let config = folder.path().join("outbox.toml").display().to_string();
+        for command in ["migrate", "consumers", "compact"] {
+            let ended = outbox(&[command, "--config", &config], &[("STAGE_SECRET", SECRET)]).await;
+            assert_eq!(ended.code, Some(3), "{ended:?}");
+            assert!(ended.stderr.contains(advice) && ended.stderr.contains("correct"), "{}", ended.stderr);
+        }
+
         let mut command = OutboxProcess::command();
         command.env("STAGE_SECRET", SECRET).args(["run", "--config"]).arg(folder.path().join("outbox.toml"));
         let mut relay = OutboxProcess::spawn(&mut command);

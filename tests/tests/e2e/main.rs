@@ -7,6 +7,7 @@ mod command;
 mod compact;
 mod frozen;
 mod kill;
+mod many;
 mod operate;
 mod real_input;
 mod stage;

@@ -1,49 +1,56 @@
 //! `outbox compact`: retention, once.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 
-use outbox_relay::chain;
 use outbox_relay::config::Config;
 use outbox_relay::maintenance::{Compaction, MaintenanceError, Recorder, Retention};
+use outbox_relay::{advice, chain};
 use outbox_sdk::{Migratable, Tables};
 use sqlx::Pool;
 
 use crate::OutputFormat;
-use crate::database::{self, Database};
+use crate::database::Database;
 use crate::exit::Failure;
+use crate::target::{Opened, Target};
 
 /// Arguments of `outbox compact`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file: how long events are kept, and which consumers must have had them.
-    #[arg(long, value_name = "FILE", default_value = "outbox.toml")]
-    config: PathBuf,
-    /// The database, as postgres://USER@HOST/DATABASE or sqlite://PATH. Default: the configuration's, else DATABASE_URL.
-    #[arg(long, value_name = "URL")]
-    database: Option<String>,
+    #[command(flatten)]
+    target: Target,
     /// Delete nothing; say how many events of each type would be deleted.
     #[arg(long)]
     dry_run: bool,
 }
 
 pub(crate) async fn compact(args: Args, format: OutputFormat) -> Result<(), Failure> {
-    let config = Config::load(&args.config, std::env::vars_os())?;
-    let url = database::url(args.database, Some(&config))?;
-    let compaction = match Database::open(&url, false, 2)? {
-        Database::Postgres(pool) => run(pool, &config, args.dry_run).await?,
-        Database::Sqlite(pool) => run(pool, &config, args.dry_run).await?,
+    let Opened { database, tables, config } = args.target.open(false)?;
+    let Some(config) = config else {
+        return Err(Failure::usage(
+            "error: how long events are kept, and which consumers must have had them, stands in the configuration, and there \
+             is no outbox.toml here; name it with --config FILE"
+                .to_owned(),
+        ));
+    };
+    let compaction = match database {
+        Database::Postgres(pool) => run(pool, tables, &config, args.dry_run).await?,
+        Database::Sqlite(pool) => run(pool, tables, &config, args.dry_run).await?,
     };
     print(&compaction, args.dry_run, format).map_err(|error| {
         Failure::database(format!("error: the result cannot be printed: {error}; check standard output"))
     })
 }
 
-async fn run<DB: Migratable>(pool: Pool<DB>, config: &Config, dry_run: bool) -> Result<Compaction, Failure> {
-    let tables = Tables::in_schema(&config.database.schema)
-        .map_err(|error| Failure::usage(format!("error: {error}")))?;
-    let tables = if config.database.pooled { tables.pooled() } else { tables };
-    let failed = |error: MaintenanceError| Failure::database(format!("error: {}", chain(&error)));
+async fn run<DB: Migratable>(
+    pool: Pool<DB>,
+    tables: Tables,
+    config: &Config,
+    dry_run: bool,
+) -> Result<Compaction, Failure> {
+    let failed = |error: MaintenanceError| {
+        let help = advice::<DB>(&error).map_or_else(String::new, |advice| format!("\nhelp: {advice}"));
+        Failure::database(format!("error: {}{help}", chain(&error)))
+    };
     let mut retention = Retention::new(pool.clone())
         .tables(tables.clone())
         .deadline(config.database.deadline)

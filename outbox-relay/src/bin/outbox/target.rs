@@ -44,6 +44,8 @@ impl Target {
             .or_else(|| config.as_ref().map(|config| config.database.schema.clone()))
             .map_or_else(|| Ok(Tables::default()), |name| Tables::in_schema(&name))
             .map_err(|error| Failure::usage(format!("error: {error}")))?;
+        let pooled = config.as_ref().is_some_and(|config| config.database.pooled);
+        let tables = if pooled { tables.pooled() } else { tables };
         Ok(Opened { database: Database::open(&url, create, 2)?, tables, config })
     }
 }

@@ -318,6 +318,7 @@ impl Database {
             attempts: 0,
             clean: true,
             stalls: stalls.collect(),
+            more_stalls: None,
             checks: Checks {
                 sequence_uncached: true,
                 last_id: self.last_id,

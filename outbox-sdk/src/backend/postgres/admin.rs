@@ -126,7 +126,7 @@ async fn register_one(
         Start::Now => (true, None),
         Start::At(time) => (true, Some(PgTimestamp(time))),
     };
-    let new = statements.register.query().bind(name).bind(config).bind(skips).bind(since);
+    let new = statements.register.planned().bind(name).bind(config).bind(skips).bind(since);
     new.bind(i32::from(consumer.slots.max(1))).bind(required).execute(conn).await?;
     Ok(Registered::New)
 }
@@ -215,7 +215,7 @@ async fn reset(
     let first = match to {
         ResetTo::Id(id) => id,
         ResetTo::Time(time) => {
-            let start = statements.reset_start.query().bind(PgTimestamp(time));
+            let start = statements.reset_start.planned().bind(PgTimestamp(time));
             // Nothing that young is visible: nothing is delivered again.
             start.fetch_one(&mut *conn).await?.try_get::<Option<i64>, _>(0)?.unwrap_or(i64::MAX)
         }

@@ -121,6 +121,11 @@ impl Maintain for Postgres {
         take.fetch_optional(conn).await?.map(|row| row.try_get(0)).transpose()
     }
 
+    async fn registered(conn: &mut PgConnection, tables: &Tables) -> Result<Vec<String>, Error> {
+        let rows = tables.postgres().registered.query().fetch_all(conn).await?;
+        rows.iter().map(|row| row.try_get(0)).collect()
+    }
+
     async fn end_duty(
         conn: &mut PgConnection,
         tables: &Tables,

@@ -28,7 +28,7 @@ use sqlx::{Connection, Error, PgConnection, PgPool, Pool, Postgres, Row, Transac
 
 use super::{
     Backend, Batch, Claim, ClaimRequest, DiscardedHead, DueStall, Fault, Holders, LaneEntry, LanePage,
-    LaneRead, Read, ReplayRequest, Settled, Settlement, WriteOrder,
+    LaneRead, Read, ReplayPage, ReplayRead, Settled, Settlement, StallPage, StallRead, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Once, Published};
 use crate::lane::Lane;
@@ -167,6 +167,14 @@ impl Backend for Postgres {
         settle::claim(conn, tables.postgres(), claim).await
     }
 
+    async fn stalls(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        read: &StallRead<'_>,
+    ) -> Result<StallPage, Error> {
+        settle::stalls(conn, tables.postgres(), read).await
+    }
+
     async fn settle(
         conn: &mut PgConnection,
         tables: &Tables,
@@ -187,11 +195,9 @@ impl Backend for Postgres {
     async fn replay_requests(
         conn: &mut PgConnection,
         tables: &Tables,
-        consumer: &str,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<ReplayRequest>, Error> {
-        replay::requests(conn, tables.postgres(), consumer, after, limit).await
+        read: &ReplayRead<'_>,
+    ) -> Result<ReplayPage, Error> {
+        replay::requests(conn, tables.postgres(), read).await
     }
 
     async fn discarded_heads(

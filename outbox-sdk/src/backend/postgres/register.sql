@@ -14,9 +14,8 @@ FROM generate_series(0, $5 - 1) AS slot, (
             SELECT id, id - row_number() OVER (ORDER BY id) AS run
             FROM {schema}.event
             WHERE $3
-                AND id < coalesce(
-                    (SELECT min(id) FROM {schema}.event WHERE created_at >= $4::timestamptz),
-                    9223372036854775807
+                AND id < (
+                    SELECT coalesce({first_since}, 9223372036854775807) FROM (SELECT $4::timestamptz AS at) AS since
                 )
         ) AS visible
         GROUP BY run

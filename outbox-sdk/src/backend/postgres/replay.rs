@@ -1,27 +1,26 @@
 //! Dead letters that go again: which are asked for, and what came of them.
 
+use sqlx::postgres::PgRow;
 use sqlx::{Error, PgConnection, Row};
 
 use super::statements::Statements;
-use super::{count, signed};
-use crate::backend::{DiscardedHead, ReplayRequest, ReplayResult};
+use super::{count, lane, signed};
+use crate::backend::{DiscardedHead, ReplayPage, ReplayRead, ReplayRequest, ReplayResult};
 
 /// Letters that are to go again.
 pub(super) async fn requests(
     conn: &mut PgConnection,
     statements: &Statements,
-    consumer: &str,
-    after: i64,
-    limit: u32,
-) -> Result<Vec<ReplayRequest>, Error> {
-    let query = statements.replay_requests.query().bind(consumer).bind(after).bind(i64::from(limit));
-    let rows = query.fetch_all(conn).await?;
-    rows.iter()
-        .map(|row| {
-            let attempts = count(row.try_get("attempts")?);
-            Ok(ReplayRequest { event_id: row.try_get("event_id")?, attempts })
-        })
-        .collect()
+    read: &ReplayRead<'_>,
+) -> Result<ReplayPage, Error> {
+    let query = statements.replay_requests.query().bind(read.consumer).bind(read.after);
+    let rows = query.bind(i64::from(read.looks_at())).fetch_all(conn).await?;
+    let letter = |row: &PgRow| {
+        let event_id = row.try_get("event_id")?;
+        let row_lane = if row.try_get("has_row")? { Some(lane(row, event_id)?) } else { None };
+        Ok((ReplayRequest { event_id, attempts: count(row.try_get("attempts")?) }, row_lane))
+    };
+    Ok(read.page(&rows.iter().map(letter).collect::<Result<Vec<_>, Error>>()?))
 }
 
 /// Blocked lanes that may go on.

@@ -1,2 +1,2 @@
 -- The first event whose transaction began at or after $1.
-SELECT min(id) FROM {schema}.event WHERE created_at >= $1::timestamptz
+SELECT {first_since} FROM (SELECT $1::timestamptz AS at) AS since

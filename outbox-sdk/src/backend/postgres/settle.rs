@@ -10,10 +10,10 @@ use super::replay;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
 use super::{READ_COMMITTED, count, lane, progress, signed};
-use crate::backend::progress::stall_slot;
+use crate::backend::progress::{STALL_PAGE, stall_slot};
 use crate::backend::{
     Checks, Claim, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement,
-    Stall, StallRow,
+    Stall, StallPage, StallRead, StallRow,
 };
 use crate::injection::{crash_point, planted};
 
@@ -25,7 +25,7 @@ pub(super) async fn claim(
 ) -> Result<Claim, Error> {
     let mut tx = conn.begin_with(READ_COMMITTED).await?;
     let early = match planted("claim-with-stalls") {
-        true => Some(statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?),
+        true => Some(stall_rows(&mut tx, statements, claim.consumer, "").await?),
         false => None,
     };
     let row = statements
@@ -48,11 +48,12 @@ pub(super) async fn claim(
     };
     let stalls = match early {
         Some(stalls) => stalls,
-        None => statements.stalls.query().bind(claim.consumer).fetch_all(&mut *tx).await?,
+        None => stall_rows(&mut tx, statements, claim.consumer, "").await?,
     };
     let checks = statements.checks.query().bind(claim.consumer).bind(claim.slot).fetch_one(&mut *tx).await?;
-    // First: the rows of very many stalls take a while to be understood, and no transaction stays open meanwhile.
+    // First: the rows take a while to be understood, and no transaction stays open meanwhile.
     tx.commit().await?;
+    let StallPage { stalls, more } = own_stalls(&stalls, claim.slot, claim.slots)?;
     let claimed = Claimed {
         fence: fence(&row)?,
         settled: progress(&row, "settled")?,
@@ -61,7 +62,8 @@ pub(super) async fn claim(
         held: row.try_get("held")?,
         attempts: count(row.try_get("attempts")?),
         clean: row.try_get("clean")?,
-        stalls: own_stalls(&stalls, claim)?,
+        stalls,
+        more_stalls: more,
         checks: Checks {
             sequence_uncached: checks.try_get("sequence_uncached")?,
             last_id: checks.try_get("last_id")?,
@@ -71,6 +73,25 @@ pub(super) async fn claim(
         },
     };
     Ok(Claim::Claimed(Box::new(claimed)))
+}
+
+/// Stall rows that a claim has left over.
+pub(super) async fn stalls(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    read: &StallRead<'_>,
+) -> Result<StallPage, Error> {
+    let rows = stall_rows(conn, statements, read.consumer, read.after).await?;
+    own_stalls(&rows, read.slot, read.slots)
+}
+
+async fn stall_rows(
+    conn: &mut PgConnection,
+    statements: &Statements,
+    consumer: &str,
+    after: &str,
+) -> Result<Vec<PgRow>, Error> {
+    statements.stalls.query().bind(consumer).bind(after).bind(i64::from(STALL_PAGE)).fetch_all(conn).await
 }
 
 /// Writes everything of the settlement, or nothing.
@@ -240,17 +261,20 @@ fn why_refused(row: &PgRow) -> Result<Claim, Error> {
     })
 }
 
-/// The waiting lanes that belong to the claimed slot.
-fn own_stalls(rows: &[PgRow], claim: &ClaimRequest<'_>) -> Result<Vec<StallRow>, Error> {
-    let mut own = Vec::new();
+/// The waiting lanes that belong to the slot, and where the next page begins.
+fn own_stalls(rows: &[PgRow], slot: i32, slots: u16) -> Result<StallPage, Error> {
+    let mut page = StallPage::default();
     for row in rows {
         let stall = stall_row(row)?;
         let row_lane = if row.try_get("has_row")? { Some(lane(row, stall.head_id)?) } else { None };
-        if stall_slot(&stall.lane, row_lane, claim.slots) == claim.slot {
-            own.push(stall);
+        if stall_slot(&stall.lane, row_lane, slots) == slot {
+            page.stalls.push(stall);
         }
     }
-    Ok(own)
+    if let Some(last) = rows.get(STALL_PAGE as usize - 1) {
+        page.more = Some(last.try_get("lane")?);
+    }
+    Ok(page)
 }
 
 fn stall_row(row: &PgRow) -> Result<StallRow, Error> {

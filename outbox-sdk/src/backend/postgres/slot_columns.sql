@@ -6,11 +6,22 @@ consumer.name, consumer.slot, consumer.slots,
     consumer.config::text AS config, consumer.required_for_retention, consumer.registered_at,
     clock_timestamp() AS read_at,
     consumer.settled::text AS settled,
-    (SELECT count(*) FROM {schema}.stall AS lane WHERE lane.consumer = consumer.name) AS stalled_lanes,
-    (SELECT count(*) FROM {schema}.stall AS lane WHERE lane.consumer = consumer.name AND lane.blocked) AS blocked_lanes,
-    (
-        SELECT count(*) FROM {schema}.dead_letter AS dead WHERE dead.consumer = consumer.name AND dead.state = 'dead'
-    ) AS dead_letters,
+    -- What all slots of a consumer have in common is counted once.
+    max(
+        CASE WHEN consumer.slot = 0 THEN (
+            SELECT count(*) FROM {schema}.stall AS lane WHERE lane.consumer = consumer.name
+        ) END
+    ) OVER slots AS stalled_lanes,
+    max(
+        CASE WHEN consumer.slot = 0 THEN (
+            SELECT count(*) FROM {schema}.stall AS lane WHERE lane.consumer = consumer.name AND lane.blocked
+        ) END
+    ) OVER slots AS blocked_lanes,
+    max(
+        CASE WHEN consumer.slot = 0 THEN (
+            SELECT count(*) FROM {schema}.dead_letter AS dead WHERE dead.consumer = consumer.name AND dead.state = 'dead'
+        ) END
+    ) OVER slots AS dead_letters,
     ARRAY(
         SELECT relay.name FROM {schema}.relay
         WHERE relay.seen_until >= clock_timestamp() AND relay.consumers -> consumer.name = consumer.config

@@ -22,4 +22,5 @@ FROM (SELECT) AS once
     LEFT JOIN {schema}.stall AS single ON single.consumer = consumer.name AND single.lane = $3 AND single.head_id = $1
     LEFT JOIN {schema}.dead_letter AS head ON head.consumer = consumer.name AND head.event_id = stall.head_id
     LEFT JOIN {schema}.dead_letter AS letter ON letter.consumer = consumer.name AND letter.event_id = $1
+WINDOW slots AS (PARTITION BY consumer.name)
 ORDER BY consumer.name, consumer.slot

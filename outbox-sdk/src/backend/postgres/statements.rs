@@ -70,7 +70,7 @@ statements! {
     replay_requests discarded_heads replay_result
     inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
     notify notify_pause
-    admin_lock_shared duty_lock duty_take duty_end duties record overdue compact compactable
+    admin_lock_shared duty_lock duty_take duty_end duties record overdue registered compact compactable
     consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge
     event event_ids events events_in_time standing writers
 }
@@ -146,6 +146,9 @@ impl Renderer {
                 "known" => rendered.push_str(&self.render(include_str!("known.sql").trim_end())),
                 "covered" => rendered.push_str(&self.render(include_str!("covered.sql").trim_end())),
                 "walked" => rendered.push_str(&self.render(include_str!("walked.sql").trim_end())),
+                "first_since" => {
+                    rendered.push_str(&self.render(include_str!("first_since.sql").trim_end()));
+                }
                 "expired" => rendered.push_str(&self.render(include_str!("expired.sql").trim_end())),
                 "slot_columns" => {
                     rendered.push_str(&self.render(include_str!("slot_columns.sql").trim_end()));

@@ -154,8 +154,8 @@ async fn register_one(
     };
     let since = match start {
         Start::Earliest => None,
-        Start::Now => Some(i64::MAX),
-        Start::At(time) => Some(time.micros()),
+        Start::Now => Some(None),
+        Start::At(time) => Some(Some(time.micros())),
     };
     let mut settled = Progress::new();
     if let Some(since) = since {

@@ -28,6 +28,7 @@ const BACK: &str = include_str!("back.sql");
 const WALKED: &str = include_str!("walked.sql");
 const REFLECTED: &str = include_str!("reflected.sql");
 const REQUIRED: &str = include_str!("required.sql");
+const REGISTERED: &str = include_str!("registered.sql");
 const LETTERS_GONE: &str = include_str!("letters_gone.sql");
 const KEYS_GONE: &str = include_str!("keys_gone.sql");
 
@@ -201,6 +202,10 @@ impl Maintain for Sqlite {
     ) -> Result<Option<i64>, Error> {
         let take = query_scalar(DUTY_TAKE).bind(duty.as_str()).bind(micros(hold)).bind(if_due);
         Ok(take.fetch_all(conn).await?.pop())
+    }
+
+    async fn registered(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<String>, Error> {
+        query_scalar(REGISTERED).fetch_all(conn).await
     }
 
     async fn end_duty(

@@ -24,11 +24,11 @@ use self::rows::{
     Columns, DeadLetterParam, EventParam, StallParam, bytes, duration, json, micros, names, progress,
     published, row_lane, stored_event, uuid,
 };
-use crate::backend::progress::stall_slot;
+use crate::backend::progress::{STALL_PAGE, stall_slot};
 use crate::backend::{
     Backend, Batch, Checks, Claim, ClaimRequest, Claimed, DiscardedHead, DueStall, Fault, Fence, Holders,
-    LaneEntry, LanePage, LaneRead, Notices, Read, Refusal, ReplayRequest, ReplayResult, Settled, Settlement,
-    StallRow, WriteOrder,
+    LaneEntry, LanePage, LaneRead, Notices, Read, Refusal, ReplayPage, ReplayRead, ReplayRequest,
+    ReplayResult, Settled, Settlement, StallPage, StallRead, StallRow, WriteOrder,
 };
 use crate::envelope::{NewEnvelope, Once, Published, Timestamp};
 use crate::injection::crash_point;
@@ -325,7 +325,8 @@ impl Backend for Sqlite {
             .bind(epoch)
             .fetch_one(&mut *tx)
             .await?;
-        let stalls = query(STALLS).bind(claim.consumer).fetch_all(&mut *tx).await?;
+        let stalls = query(STALLS).bind(claim.consumer).bind("").bind(STALL_PAGE).fetch_all(&mut *tx).await?;
+        let StallPage { stalls, more } = own_stalls(&stalls, claim.slot, claim.slots)?;
         let checks = query(CHECKS).bind(claim.consumer).bind(claim.slot).fetch_one(&mut *tx).await?;
         let claimed = Claimed {
             fence: fence(&row)?,
@@ -335,7 +336,8 @@ impl Backend for Sqlite {
             held: row.try_get("held")?,
             attempts: row.try_get("attempts")?,
             clean,
-            stalls: own_stalls(&stalls, claim)?,
+            stalls,
+            more_stalls: more,
             checks: Checks {
                 sequence_uncached: true,
                 last_id: checks.try_get("last_id")?,
@@ -346,6 +348,15 @@ impl Backend for Sqlite {
         };
         tx.commit().await?;
         Ok(Claim::Claimed(Box::new(claimed)))
+    }
+
+    async fn stalls(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        read: &StallRead<'_>,
+    ) -> Result<StallPage, Error> {
+        let rows = query(STALLS).bind(read.consumer).bind(read.after).bind(STALL_PAGE);
+        own_stalls(&rows.fetch_all(conn).await?, read.slot, read.slots)
     }
 
     async fn settle(
@@ -399,15 +410,16 @@ impl Backend for Sqlite {
     async fn replay_requests(
         conn: &mut SqliteConnection,
         _: &Tables,
-        consumer: &str,
-        after: i64,
-        limit: u32,
-    ) -> Result<Vec<ReplayRequest>, Error> {
-        let rows = query(REPLAY_REQUESTS).bind(consumer).bind(after).bind(limit).fetch_all(conn).await?;
-        let request = |row: &SqliteRow| {
-            Ok(ReplayRequest { event_id: row.try_get("event_id")?, attempts: row.try_get("attempts")? })
+        read: &ReplayRead<'_>,
+    ) -> Result<ReplayPage, Error> {
+        let rows = query(REPLAY_REQUESTS).bind(read.consumer).bind(read.after).bind(read.looks_at());
+        let letter = |row: &SqliteRow| {
+            let event_id = row.try_get("letter_id")?;
+            let lane = if row.try_get("has_row")? { Some(row_lane(row, event_id)?) } else { None };
+            Ok((ReplayRequest { event_id, attempts: row.try_get("attempts")? }, lane))
         };
-        rows.iter().map(request).collect()
+        let letters = rows.fetch_all(conn).await?.iter().map(letter).collect::<Result<Vec<_>, Error>>()?;
+        Ok(read.page(&letters))
     }
 
     async fn discarded_heads(
@@ -526,17 +538,20 @@ fn paused_for(row: &SqliteRow) -> Result<Option<Duration>, Error> {
     Ok(micros.filter(|micros| *micros > 0).map(duration))
 }
 
-/// The waiting lanes that belong to the claimed slot.
-fn own_stalls(rows: &[SqliteRow], claim: &ClaimRequest<'_>) -> Result<Vec<StallRow>, Error> {
-    let mut own = Vec::new();
+/// The waiting lanes that belong to the slot, and where the next page begins.
+fn own_stalls(rows: &[SqliteRow], slot: i32, slots: u16) -> Result<StallPage, Error> {
+    let mut page = StallPage::default();
     for row in rows {
         let stall = stall_row(row)?;
         let row_lane = if row.try_get("has_row")? { Some(row_lane(row, stall.head_id)?) } else { None };
-        if stall_slot(&stall.lane, row_lane, claim.slots) == claim.slot {
-            own.push(stall);
+        if stall_slot(&stall.lane, row_lane, slots) == slot {
+            page.stalls.push(stall);
         }
     }
-    Ok(own)
+    if let Some(last) = rows.get(STALL_PAGE as usize - 1) {
+        page.more = Some(last.try_get("lane")?);
+    }
+    Ok(page)
 }
 
 fn stall_row(row: &SqliteRow) -> Result<StallRow, Error> {

@@ -22,9 +22,10 @@ use crate::tables::Tables;
 
 /// Statements in which parts stand that several share.
 macro_rules! statements {
-    ($($name:ident $file:literal)+) => {
+    ($($name:ident $file:literal $($letters:literal)?)+) => {
         $(static $name: LazyLock<String> = LazyLock::new(|| {
             include_str!($file)
+                $(.replace("{letters}", include_str!($letters).trim_end()))?
                 .replace("{slot_columns}", include_str!("slot_columns.sql").trim_end())
                 .replace("{event_columns}", include_str!("event_columns.sql").trim_end())
                 .replace("{event_filter}", include_str!("event_filter.sql").trim_end())
@@ -35,9 +36,11 @@ macro_rules! statements {
 
 statements! {
     CONSUMERS "consumers.sql"
-    DEAD_LETTERS "dead_letters.sql"
+    DEAD_LETTERS "dead_letters.sql" "letters_by_failure.sql"
+    DEAD_LETTERS_NAMED "dead_letters.sql" "letters_named.sql"
     DEAD_LETTER_COUNTS "dead_letter_counts.sql"
-    DEAD_LETTER_KEYS "dead_letter_keys.sql"
+    DEAD_LETTER_KEYS "dead_letter_keys.sql" "letters_by_event.sql"
+    DEAD_LETTER_KEYS_NAMED "dead_letter_keys.sql" "letters_named.sql"
     EVENT "event.sql"
     EVENTS "events.sql"
     EVENTS_OF_AGGREGATE "events_of_aggregate.sql"
@@ -81,7 +84,8 @@ impl Operate for Sqlite {
         let (failed_at, id, consumer) = before.map_or((i64::MAX, i64::MAX, ""), |cursor| {
             (cursor.failed_at.micros(), cursor.key.id, cursor.key.consumer.as_str())
         });
-        let page = letters(&DEAD_LETTERS, filter)?.bind(failed_at).bind(id).bind(consumer).bind(limit);
+        let statement = if filter.ids.is_empty() { &DEAD_LETTERS } else { &DEAD_LETTERS_NAMED };
+        let page = letters(statement, filter)?.bind(failed_at).bind(id).bind(consumer).bind(limit);
         rows(conn, page).await?.iter().map(dead_letter).collect()
     }
 
@@ -111,7 +115,8 @@ impl Operate for Sqlite {
         limit: u32,
     ) -> Result<Vec<AgedKey>, Error> {
         let (id, consumer) = after.map_or((i64::MIN, ""), |key| (key.id, key.consumer.as_str()));
-        let page = letters(&DEAD_LETTER_KEYS, filter)?.bind(id).bind(consumer).bind(limit);
+        let statement = if filter.ids.is_empty() { &DEAD_LETTER_KEYS } else { &DEAD_LETTER_KEYS_NAMED };
+        let page = letters(statement, filter)?.bind(id).bind(consumer).bind(limit);
         let rows = rows(conn, page).await?;
         let aged = |row: &SqliteRow| {
             Ok(AgedKey { key: key(row)?, age: row.try_get::<Option<i64>, _>("age")?.map(duration) })
@@ -419,6 +424,11 @@ mod tests {
             let plan = plan(&pool, statement).await;
             assert!(plan.contains(search), "{search}\n{plan}");
             assert!(!plan.contains("B-TREE") && !plan.contains("SCAN letter"), "{plan}");
+        }
+        for statement in [&DEAD_LETTERS_NAMED, &DEAD_LETTER_KEYS_NAMED] {
+            let plan = plan(&pool, statement).await;
+            let search = "SEARCH letter USING INDEX outbox_dead_letter_event_idx (event_id=?";
+            assert!(plan.contains(search) && !plan.contains("SCAN letter"), "{plan}");
         }
     }
 }

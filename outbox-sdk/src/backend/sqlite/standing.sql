@@ -29,4 +29,5 @@ LEFT JOIN outbox_stall AS stall
 LEFT JOIN outbox_stall AS single ON single.consumer = consumer.name AND single.lane = ?3 AND single.head_id = ?1
 LEFT JOIN outbox_dead_letter AS head ON head.consumer = consumer.name AND head.event_id = stall.head_id
 LEFT JOIN outbox_dead_letter AS letter ON letter.consumer = consumer.name AND letter.event_id = ?1
+WINDOW slots AS (PARTITION BY consumer.name)
 ORDER BY consumer.name, consumer.slot

@@ -1,16 +1,17 @@
 //! Dead letters that go again: what an owner asks for, and what it writes of them.
 
 use outbox_sdk::backend::{
-    DeadReason, DiscardedHead, Due, Fence, LetterFilter, NewDeadLetter, Operate as _, ReplayRequest,
-    ReplayResult, Settlement, Stall,
+    DeadReason, DiscardedHead, Due, Fence, LetterFilter, NewDeadLetter, Operate as _, ReplayRead,
+    ReplayRequest, ReplayResult, Settlement, Stall,
 };
-use outbox_sdk::{Backend, Progress};
+use outbox_sdk::{Backend, Lane, Progress, slot_of};
 use std::time::Duration;
 
-use super::{Outbox, TestDb, renewal};
+use super::{Outbox, TestDb, event, renewal};
 
 super::on_every_database! {
     requests_come_by_id_and_in_pages
+    a_slot_gets_the_requests_of_its_events
     a_delivered_replay_is_replayed
     a_failed_replay_is_dead_anew
     a_refused_replay_is_dead_as_before
@@ -97,12 +98,52 @@ async fn requests_come_by_id_and_in_pages<T: TestDb>() {
     let letters = Letters::<T>::new().await;
     let asked = async |consumer, after, limit| {
         let mut conn = letters.outbox.conn().await;
-        T::Db::replay_requests(&mut conn, &letters.outbox.tables, consumer, after, limit).await.unwrap()
+        let read = ReplayRead { consumer, slot: 0, slots: 1, after, limit };
+        let page = T::Db::replay_requests(&mut conn, &letters.outbox.tables, &read).await.unwrap();
+        (page.requests, page.more)
     };
     let [one, three, five] = [1, 3, 5].map(|event_id| ReplayRequest { event_id, attempts: 10 });
-    assert_eq!(asked("crm", 0, 2).await, [one, three]);
-    assert_eq!(asked("crm", 3, 2).await, [five]);
-    assert_eq!(asked("other", 0, 2).await, []);
+    assert_eq!(asked("crm", 0, 2).await, (vec![one, three], Some(3)));
+    assert_eq!(asked("crm", 3, 2).await, (vec![five], None));
+    assert_eq!(asked("other", 0, 2).await, (vec![], None));
+}
+
+/// Each slot goes through the letters of all, and gets those of its own events.
+async fn a_slot_gets_the_requests_of_its_events<T: TestDb>() {
+    const SLOTS: u16 = 3;
+    let outbox = Outbox::<T>::migrated().await;
+    let names: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let published = outbox.append_all(&names.iter().map(|name| event(name)).collect::<Vec<_>>()).await;
+    let gone = published[39].id + 1;
+    let insert = format!(
+        "INSERT INTO {} (consumer, event_id, reason, attempts, max_attempts, last_error, state) \
+         WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {gone}) \
+         SELECT 'crm', n, 'rejected', 1, 1, 'no', 'replay' FROM numbers",
+        T::table("dead_letter")
+    );
+    outbox.execute(&insert).await;
+    let mut found = Vec::new();
+    for slot in 0..i32::from(SLOTS) {
+        let mut after = 0;
+        loop {
+            let read = ReplayRead { consumer: "crm", slot, slots: SLOTS, after, limit: 4 };
+            let page =
+                T::Db::replay_requests(&mut *outbox.conn().await, &outbox.tables, &read).await.unwrap();
+            assert!(page.requests.len() <= 4);
+            for request in page.requests {
+                assert!(request.event_id > after);
+                found.push((request.event_id, slot));
+            }
+            let Some(more) = page.more else { break };
+            after = more;
+        }
+    }
+    found.sort_unstable();
+    let of = |name: &String| slot_of(&Lane::aggregate(None, "customer", name), SLOTS);
+    let mut expected: Vec<_> =
+        published.iter().zip(&names).map(|(event, name)| (event.id, of(name))).collect();
+    expected.push((gone, 0));
+    assert_eq!(found, expected, "each letter once, and one without an event is slot 0's");
 }
 
 async fn a_delivered_replay_is_replayed<T: TestDb>() {

@@ -1,7 +1,7 @@
 //! What a relay costs its database while nothing happens, and when many wake up at once.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outbox_relay::{Relay, Settings};
 use outbox_sdk::{Hint, Tables};
@@ -17,6 +17,8 @@ const READ: &str = "AS merged";
 const LOOK: &str = "AS runnable_by";
 /// So much faster than by default goes the time of the idle relay.
 const SCALE: u32 = 5;
+/// What is done at intervals: reads, looks, two renewals, the recorder. Of each there may be one more than intervals.
+const PERIODIC: usize = 5;
 
 fn count(statements: &[String], part: &str) -> usize {
     statements.iter().filter(|sql| sql.contains(part)).count()
@@ -33,6 +35,8 @@ async fn an_idle_minute_costs_at_most_90_statements() {
     settings.lease = defaults.lease / SCALE;
     settings.poll_max = defaults.poll_max / SCALE;
     settings.listen = true;
+    // Every pause as short as it may be.
+    settings.random = || 1.0;
     let pool = PgPool::connect_with(world.db.through(&proxy)).await.unwrap();
     let sinks = [RecordingSink::new(), RecordingSink::new()];
     let mut builder = Relay::builder(pool).settings(settings);
@@ -49,12 +53,14 @@ async fn an_idle_minute_costs_at_most_90_statements() {
     // By then the pauses have their full length.
     let looks = count(&proxy.statements(), LOOK) + 2;
     eventually("the relay is idle", async || count(&proxy.statements(), LOOK) >= looks).await;
-    let before = proxy.statements().len();
-    // Two lease periods, which are a minute at the default settings, or up to a tenth less.
-    eventually("a minute has passed", async || count(&proxy.statements()[before..], LOOK) >= 6).await;
-    let minute = proxy.statements().split_off(before);
+    let (began, before) = (Instant::now(), proxy.statements().len());
+    eventually("about a minute has passed", async || count(&proxy.statements()[before..], LOOK) >= 6).await;
+    let statements = proxy.statements().split_off(before);
+    // On a busy machine it takes longer to see that, and the relay goes on at its pace meanwhile.
+    let minutes = (began.elapsed() * SCALE).as_secs_f64() / 60.0;
     relay.stop().await;
-    assert!(minute.len() <= 85, "{} statements: {minute:#?}", minute.len());
+    let allowed = (90.0 * minutes).ceil() as usize + PERIODIC;
+    assert!(statements.len() <= allowed, "{} in {minutes} minutes: {statements:#?}", statements.len());
 }
 
 /// Every relay hears the notification, and one has the slot.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use outbox_relay::consumer::{ConsumerSpec, Start};
 use outbox_relay::operate::{ConsumerError, Drain, Operator, ResetTo, Rest};
 use outbox_relay::sink::Outcome;
-use outbox_relay::{Relay, Settings};
+use outbox_relay::{Relay, RelayError, Settings};
 use outbox_tests::{PATIENCE, PgTestDb, RecordingSink, RunningRelay, eventually, quick_settings};
 
 use super::order::assert_in_order;
@@ -20,6 +20,7 @@ on_every_database! {
     another_number_of_slots_keeps_order_and_loses_nothing
     a_one_shot_run_drains_every_slot
     an_older_configuration_is_not_claimed
+    a_one_shot_run_ends_when_its_consumer_is_configured_anew
     a_reset_delivers_again_exactly_what_lies_behind
     a_removed_consumer_begins_anew
     a_renamed_consumer_goes_on
@@ -198,6 +199,32 @@ async fn a_one_shot_run_drains_every_slot<T: TestDb>() {
     world.publish(&["1", "6"]).await;
     assert_eq!(world.relay("once", &[spread("crm", 2)], &sink).run_once().await.unwrap(), 2);
     assert_in_order(&sink.calls());
+}
+
+async fn a_one_shot_run_ends_when_its_consumer_is_configured_anew<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let sink = RecordingSink::new();
+    let holder = RunningRelay::start(world.relay("holder", &[crm()], &sink));
+    world.shared(&[("holder", 1)]).await;
+    let mail = named("mail").start(Start::Earliest);
+    let once = world.relay("once", &[crm().events(["customer.*"]).unwrap(), mail], &sink);
+    let once = tokio::spawn(async move { once.run_once().await });
+    eventually("its configuration is registered", async || {
+        let row = world.consumer("crm").await;
+        row.config.contains("customer.*")
+    })
+    .await;
+    let spec = crm().events(["customer.changed"]).unwrap();
+    let newer = RunningRelay::start(world.relay("newer", &[spec], &sink));
+    let ended = tokio::time::timeout(PATIENCE, once).await.expect("it ends").unwrap();
+    assert!(
+        matches!(&ended, Err(RelayError::ConfigurationChanged { consumer }) if consumer == "crm"),
+        "{ended:?}"
+    );
+    newer.stop().await;
+    holder.stop().await;
+    // Its other slots were given back.
+    assert!(world.shares().await.keys().all(String::is_empty), "{:?}", world.shares().await);
 }
 
 async fn an_older_configuration_is_not_claimed<T: TestDb>() {

@@ -1,0 +1,1 @@
+SELECT DISTINCT name FROM {schema}.consumer ORDER BY name

@@ -1,0 +1,1 @@
+outbox_dead_letter AS letter INDEXED BY outbox_dead_letter_event_idx

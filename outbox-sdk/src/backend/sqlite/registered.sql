@@ -1,0 +1,1 @@
+SELECT DISTINCT name FROM outbox_consumer ORDER BY name
