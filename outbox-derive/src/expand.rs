@@ -152,7 +152,7 @@ fn checked_call(field: &Field, to_id: &TokenStream, method: &TokenStream) -> Tok
 /// At module level, because a test inside `const _` never runs.
 fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     let Event { ident, event_type, schema_version, .. } = event;
-    let name = format_ident!("outbox_schema_{}_v{}", event_type.replace('.', "_"), schema_version);
+    let name = format_ident!("{}", schema_test_name(event_type, *schema_version));
     let rust_type = format!("::{}", ident.unraw());
     let line = quote_spanned!(ident.span()=> ::core::line!());
     let lifetimes = static_lifetimes(event.generics);
@@ -160,6 +160,7 @@ fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     quote! {
         #[cfg(test)]
         #[doc(hidden)]
+        #[allow(non_snake_case)]
         #[::core::prelude::v1::test]
         fn #name() -> ::core::result::Result<(), #sdk::__private::SchemaTestFailure> {
             #import
@@ -174,6 +175,11 @@ fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
             })
         }
     }
+}
+
+/// One name per event type and version. Segments have single underscores, so two stand for a dot and nothing else.
+fn schema_test_name(event_type: &str, schema_version: u32) -> String {
+    format!("outbox_schema_{}_v{schema_version}", event_type.replace('.', "__"))
 }
 
 /// What to write for a struct's lifetimes where none is in scope.
@@ -208,4 +214,21 @@ fn with_static_lifetimes(ty: &Type) -> TokenStream {
         replaced.into_iter().collect()
     }
     replace(ty.to_token_stream())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_has_the_name_of_one_event_type_and_version() {
+        let claims = [("a.b_c", 1), ("a_b.c", 1), ("a.b.c", 1), ("a.b_c", 11), ("a.b_c_v1", 1)];
+        let names = claims.map(|(event_type, version)| schema_test_name(event_type, version));
+        assert_eq!(names[0], "outbox_schema_a__b_c_v1");
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{names:?}");
+        }
+        // The same claim twice in one module is the same function twice: error E0428.
+        assert_eq!(schema_test_name("a.b_c", 1), names[0]);
+    }
 }

@@ -7,6 +7,7 @@
 
 mod ctxt;
 mod expand;
+mod key;
 mod model;
 mod parse;
 mod serde_attrs;
@@ -53,11 +54,12 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # The schema test
 ///
-/// Unless the struct is `unregistered`, `cargo test` runs `outbox_schema_<event_type>_v<schema_version>`, dots
-/// as underscores, next to the struct. It fails when the struct and the committed schema in the registry folder
-/// differ, and needs the SDK's feature `testing` under `[dev-dependencies]`. Two structs of one module that claim
-/// the same type and version do not compile under test. A struct inside a function cannot have the test: mark it,
-/// and events that exist for a test or an example, `unregistered`.
+/// Unless the struct is `unregistered`, `cargo test` runs `outbox_schema_<event_type>_v<schema_version>`, each dot
+/// as two underscores, next to the struct. It fails when the struct and the committed schema in the registry folder
+/// differ, and needs the SDK's feature `testing` under `[dev-dependencies]`. Two structs that claim the same type and
+/// version do not compile under test if they stand in one module (error E0428); elsewhere in the crate, the test of
+/// one of them fails and names both. A struct inside a function cannot have the test: mark it, and events that exist
+/// for a test or an example, `unregistered`.
 ///
 /// # Older majors
 ///

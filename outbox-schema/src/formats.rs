@@ -159,10 +159,12 @@ impl<'i> Keyword<'i> for Integer {
                 .range
                 .is_none_or(|(min, max)| n >= min && u128::try_from(n).map_or(true, |n| n <= max));
         }
-        // Beyond 64 bits a number is read as a float, which is exact enough for the two ends that lie there.
+        // Beyond 64 bits a number is read as a float. The largest ones of 128 bits are rounded up, to the end of the range
+        // as a float.
         number.as_f64().is_some_and(|n| {
             let beyond = n >= u64::MAX as f64 || n < i64::MIN as f64;
-            beyond && self.range.is_none_or(|(min, max)| n >= min as f64 && n < 2.0 * (max / 2 + 1) as f64)
+            let fits = |(min, max)| max > u128::from(u64::MAX) && n >= min as f64 && n <= max as f64;
+            beyond && self.range.is_none_or(fits)
         })
     }
 }
@@ -205,6 +207,8 @@ mod tests {
             ("uint64", ["0", "18446744073709551615"], ["-1", "18446744073709551616"]),
             ("uint", ["0", "18446744073709551615"], ["-1", "18446744073709551616"]),
             ("uint128", ["0", "99999999999999999999"], ["-1", "4e38"]),
+            ("int128", ["170141183460469231731687303715884105727", "-1"], ["2e38", "-2e38"]),
+            ("uint128", ["340282366920938463463374607431768211455", "0"], ["-1e20", "3.5e38"]),
         ] {
             check(&json!({"type": "integer", "format": format}), &good, &bad);
             check(&json!({"format": format}), &[good[0], good[1], "\"text\""], &bad);

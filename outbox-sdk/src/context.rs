@@ -68,6 +68,9 @@ impl Context {
     }
 
     /// The W3C trace context of the operation: `traceparent` and, if there is one, `tracestate`.
+    ///
+    /// With the feature `tracing` it need not be said: an event is written with the context of the span in which it is
+    /// published, as `tracing-opentelemetry` knows it. What is said here wins.
     #[must_use]
     pub fn trace(mut self, traceparent: impl Into<String>, tracestate: Option<String>) -> Self {
         self.traceparent = Some(traceparent.into());

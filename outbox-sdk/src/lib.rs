@@ -19,11 +19,14 @@ mod older;
 mod open_enum;
 mod outbox;
 mod progress;
+#[cfg(feature = "testing")]
+mod schema_test;
 #[cfg(feature = "postgres")]
 mod statement;
 mod tables;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod trace;
 #[cfg(feature = "validate")]
 pub mod validated;
 #[cfg(feature = "webhook")]

@@ -41,19 +41,25 @@ pub fn open_enum(schema: &mut Schema) {
 
 fn open(schema: &mut Map<String, Value>) -> Result<(), &'static str> {
     const NOT_AN_ENUM: &str = "`open_enum` stands on a type that is no enum; put it on the enum itself";
-    if let Some(values) = schema.remove("enum") {
-        schema.insert("type".to_owned(), "string".into());
-        schema.insert(KNOWN.to_owned(), values);
-        return Ok(());
+    const NOT_TEXTS: &str = "`open_enum` stands on an enum that is written as something else than strings; write its \
+                             variants by name";
+    const OPTIONAL: &str = "`open_enum` stands on an `Option`; put it on the enum inside";
+    if let Some(Value::Array(values)) = schema.get("enum") {
+        if values.contains(&Value::Null) {
+            return Err(OPTIONAL);
+        }
+        return open_texts(schema, "enum").ok_or(NOT_TEXTS);
     }
-    if let Some(Value::Array(mut alternatives)) = schema.remove("anyOf") {
+    if schema.contains_key("const") {
+        return open_texts(schema, "const").ok_or(NOT_TEXTS);
+    }
+    if let Some(Value::Array(alternatives)) = schema.get_mut("anyOf") {
+        // As schemars writes an `Option`: the type by its reference, or null.
+        if matches!(alternatives.as_slice(), [of, null] if of.get("$ref").is_some() && *null == json!({"type": "null"}))
+        {
+            return Err(OPTIONAL);
+        }
         alternatives.push(json!({ KNOWN: [] }));
-        schema.insert("anyOf".to_owned(), Value::Array(alternatives));
-        return Ok(());
-    }
-    if let Some(value) = schema.remove("const") {
-        schema.insert("type".to_owned(), "string".into());
-        schema.insert(KNOWN.to_owned(), json!([value]));
         return Ok(());
     }
     let Some(Value::Array(variants)) = schema.remove("oneOf") else { return Err(NOT_AN_ENUM) };
@@ -62,6 +68,21 @@ fn open(schema: &mut Map<String, Value>) -> Result<(), &'static str> {
         return Ok(());
     }
     externally_tagged(schema, variants)
+}
+
+/// A string where there were the values of `keyword`; `None`, and no change, if one of them is no string.
+fn open_texts(schema: &mut Map<String, Value>, keyword: &str) -> Option<()> {
+    let values = match schema.get(keyword)? {
+        Value::Array(values) => values.clone(),
+        value => vec![value.clone()],
+    };
+    if !values.iter().all(Value::is_string) {
+        return None;
+    }
+    schema.remove(keyword);
+    schema.insert("type".to_owned(), "string".into());
+    schema.insert(KNOWN.to_owned(), Value::Array(values));
+    Some(())
 }
 
 /// The member in which every variant has a constant of its own: the tag, inside or beside the content.
@@ -259,6 +280,30 @@ mod tests {
         let schema = open_form::<Untagged>();
         let variants = schema["anyOf"].as_array().unwrap();
         assert_eq!((variants.len(), &variants[2]), (3, &json!({"x-outbox-known": []})));
+    }
+
+    #[test]
+    fn what_cannot_be_open_stays_as_it_was_and_says_so() {
+        let variant = json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]});
+        for (schema, problem) in [
+            (json!({"type": "integer", "enum": [1, 2]}), "something else than strings"),
+            (json!({"enum": ["a", 1]}), "something else than strings"),
+            (json!({"const": 1}), "something else than strings"),
+            (json!({"type": ["string", "null"], "enum": ["a", null]}), "stands on an `Option`"),
+            (json!({"anyOf": [{"$ref": "#/$defs/Plan"}, {"type": "null"}]}), "stands on an `Option`"),
+            (json!({"$ref": "#/$defs/Plan"}), "no enum"),
+            (json!({"type": "array", "items": {}}), "no enum"),
+            (json!({"oneOf": [variant.clone(), variant]}), "cannot be told apart"),
+        ] {
+            let mut opened = Schema::try_from(schema.clone()).unwrap();
+            open_enum(&mut opened);
+            let mut opened = opened.to_value();
+            let said = opened.as_object_mut().unwrap().remove(PROBLEM).unwrap_or_default();
+            assert!(said.as_str().is_some_and(|said| said.contains(problem)), "{schema}: {said}");
+            if schema.get("oneOf").is_none() {
+                assert_eq!(opened, schema);
+            }
+        }
     }
 
     #[test]

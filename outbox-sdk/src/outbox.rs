@@ -20,6 +20,7 @@ use crate::statement::Statement;
 use crate::tables::Tables;
 #[cfg(feature = "testing")]
 use crate::testing::Journal;
+use crate::trace;
 #[cfg(feature = "validate")]
 use crate::validated::{UndeclaredMembers, Validation, Validators};
 
@@ -320,6 +321,13 @@ impl Outbox {
     fn note(&self, _: NewEnvelope, _: Published) {}
 
     pub(crate) fn envelope<E: OutboxEvent>(&self, event: &E) -> Result<NewEnvelope, PublishError> {
+        // The derive has checked it; a handwritten name is checked where it is published.
+        const {
+            assert!(
+                outbox_schema::is_well_formed(E::EVENT_TYPE),
+                "the EVENT_TYPE of this event is no `<object>.<verb>` or `<object>.<type>.<verb>` in lower snake_case"
+            );
+        }
         let payload = to_json(event)?;
         self.limits.check(&payload)?;
         let aggregate_id = event.aggregate_id();
@@ -333,7 +341,7 @@ impl Outbox {
         self.in_context(envelope)
     }
 
-    fn json_envelope(&self, event: &JsonEvent) -> Result<NewEnvelope, PublishError> {
+    pub(crate) fn json_envelope(&self, event: &JsonEvent) -> Result<NewEnvelope, PublishError> {
         outbox_schema::check_shape(&event.event_type).map_err(PublishError::EventType)?;
         if event.schema_version == 0 || i32::try_from(event.schema_version).is_err() {
             return Err(PublishError::SchemaVersion(event.schema_version));
@@ -370,8 +378,13 @@ impl Outbox {
         envelope.causation_id = context.causation_id;
         envelope.actor.clone_from(&context.actor);
         envelope.audit_log_id = context.audit_log_id;
-        envelope.traceparent.clone_from(&context.traceparent);
-        envelope.tracestate.clone_from(&context.tracestate);
+        if context.traceparent.is_some() {
+            envelope.traceparent.clone_from(&context.traceparent);
+            envelope.tracestate.clone_from(&context.tracestate);
+        } else if let Some(trace) = trace::of_current_span() {
+            envelope.traceparent = Some(trace.parent);
+            envelope.tracestate = trace.state;
+        }
         envelope.delay = self.delay;
         Ok(envelope)
     }

@@ -1,6 +1,7 @@
 //! The derive: what it generates, and what it says to whoever gets it wrong.
 #![allow(clippy::unwrap_used, reason = "a test fails by a panic")]
 
+use std::io::Write as _;
 use std::process::Command;
 
 use outbox_sdk::{OutboxEvent, ToTenantId};
@@ -67,7 +68,7 @@ mod nested {
     }
 
     pub(crate) fn schema_test() -> Result<(), recorded::__private::SchemaTestFailure> {
-        outbox_schema_thing_signed_up_v3()
+        outbox_schema_thing__signed_up_v3()
     }
 }
 
@@ -144,7 +145,7 @@ fn what_is_not_said_has_a_default() {
 fn a_schema_test_asks_for_the_struct_and_where_it_stands() {
     use recorded::__private::ASKED;
 
-    outbox_schema_entity_thing_moved_v3().unwrap();
+    outbox_schema_entity__thing__moved_v3().unwrap();
     assert_eq!(
         ASKED.take().unwrap(),
         r#"entity.thing.moved v3; derive::ThingMoved; struct ThingMoved { requires ["id","tenant","place"]"#
@@ -161,7 +162,7 @@ fn a_schema_test_hands_the_failure_on() {
     use recorded::__private::FAILING;
 
     FAILING.set(true);
-    assert!(outbox_schema_entity_thing_moved_v3().is_err());
+    assert!(outbox_schema_entity__thing__moved_v3().is_err());
 }
 
 #[test]
@@ -172,9 +173,9 @@ fn the_harness_runs_the_schema_tests_of_registered_events_only() {
     assert_eq!(
         tests,
         [
-            "bare::outbox_schema_thing_sent_v3: test",
-            "nested::outbox_schema_thing_signed_up_v3: test",
-            "outbox_schema_entity_thing_moved_v3: test"
+            "bare::outbox_schema_thing__sent_v3: test",
+            "nested::outbox_schema_thing__signed_up_v3: test",
+            "outbox_schema_entity__thing__moved_v3: test"
         ]
     );
 }
@@ -186,14 +187,23 @@ fn correct_input_compiles() {
 
 #[test]
 fn mistakes_get_our_words() {
-    let cases = trybuild::TestCases::new();
-    for theme in ["name", "version", "keys", "shape", "ids", "serde", "many"] {
-        cases.compile_fail(format!("tests/ui/{theme}/*.rs"));
-    }
+    trybuild::TestCases::new().compile_fail("tests/ui/ours/*/*.rs");
 }
 
-/// These texts are partly rustc's, as Rust 1.95 words them: another compiler may need `TRYBUILD=overwrite`.
+/// These texts are partly rustc's, so they hold for one compiler; with another one the test says that it was left out.
+/// To move on: raise the version, bless with `TRYBUILD=overwrite`, read the difference.
 #[test]
 fn mistakes_that_the_types_show() {
-    trybuild::TestCases::new().compile_fail("tests/ui/rustc/*.rs");
+    const WORDED_BY: &str = "rustc 1.95.";
+    let version = Command::new("rustc").arg("--version").output().unwrap();
+    let version = String::from_utf8(version.stdout).unwrap();
+    if !version.starts_with(WORDED_BY) {
+        // Not `eprintln`, which the harness shows for failing tests only.
+        let said = format!("left out: tests/ui/rustc, worded by {WORDED_BY}x; this is {version}");
+        return std::io::stderr().write_all(said.as_bytes()).unwrap();
+    }
+    let cases = trybuild::TestCases::new();
+    // A case that compiles makes trybuild build instead of check, without which no generic constant is evaluated.
+    cases.pass("tests/ui/pass/lifetimes.rs");
+    cases.compile_fail("tests/ui/rustc/*.rs");
 }

@@ -7,6 +7,7 @@ mod faults;
 mod inbox;
 mod interleaving;
 mod listen;
+mod payload;
 mod pooler;
 mod readme;
 mod relay;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use outbox_relay::config::Config;
-use outbox_sdk::{JsonEvent, Migrator, Outbox};
+use outbox_sdk::{JsonEvent, Migrator, Once, Outbox, OutboxEvent};
 use outbox_tests::PgTestDb;
 
 fn read(path: &str) -> String {
@@ -53,6 +53,13 @@ async fn the_sql_in_the_readme_publishes() {
     assert_eq!(events, [("invoice.paid".to_owned(), "7".to_owned())]);
 }
 
+#[derive(serde::Serialize, schemars::JsonSchema, OutboxEvent)]
+#[outbox(event_type = "order.placed", aggregate_type = "order", unregistered)]
+struct OrderPlaced {
+    #[outbox(aggregate_id)]
+    order_id: i64,
+}
+
 #[tokio::test]
 async fn the_rights_in_the_readme_are_enough_to_publish() {
     let db = PgTestDb::new().await;
@@ -66,6 +73,11 @@ async fn the_rights_in_the_readme_are_enough_to_publish() {
     sqlx::raw_sql("SET LOCAL ROLE app").execute(&mut *tx).await.unwrap();
     let event = JsonEvent::new("invoice.paid", 1, "invoice", "{}").aggregate_id("7");
     Outbox::new().publish_json(&mut tx, &event).await.unwrap();
+    for once in [false, true] {
+        let order = OrderPlaced { order_id: 7 };
+        let answer = Outbox::new().publish_once(&mut tx, "place-order:7", &order).await.unwrap();
+        assert_eq!(matches!(answer, Once::Repeated { .. }), once);
+    }
     sqlx::raw_sql("SELECT outbox.publish('invoice.paid', '{}', 'invoice')").execute(&mut *tx).await.unwrap();
     tx.rollback().await.unwrap();
 }

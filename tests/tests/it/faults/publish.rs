@@ -147,13 +147,13 @@ async fn a_doomed_transaction_does_not_seem_to_commit<T: TestDb>() {
     assert_eq!(sink.delivered(), ids(&after));
 }
 
-/// A row that only the database refuses: the derive would not have let its name through.
+/// A row that only the database refuses: the derive would not have let its version through.
 #[derive(Serialize, JsonSchema)]
 struct RefusedByTheTable {}
 
 impl OutboxEvent for RefusedByTheTable {
-    const EVENT_TYPE: &'static str = "customer.\u{1}";
-    const SCHEMA_VERSION: u32 = 1;
+    const EVENT_TYPE: &'static str = "customer.renamed";
+    const SCHEMA_VERSION: u32 = 0;
     const AGGREGATE_TYPE: &'static str = "customer";
 
     fn aggregate_id(&self) -> Option<String> {
