@@ -171,7 +171,11 @@ fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
                 file: ::core::file!(),
                 line: #line,
                 manifest_dir: ::core::env!("CARGO_MANIFEST_DIR"),
-                schema: _sdk::__private::SchemaGenerator::into_root_schema_for::<#ident<#(#lifetimes),*>>,
+                schema: _sdk::__private::SchemaSource {
+                    name: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::schema_name,
+                    id: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::schema_id,
+                    schema: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::json_schema,
+                },
             })
         }
     }

@@ -39,6 +39,20 @@ pub trait Handler<DB: Backend>: Send + Sync + 'static {
 }
 
 /// An event with its payload as a Rust type.
+///
+/// ```
+/// use outbox_sdk::{Envelope, HandlerError, Received};
+///
+/// #[derive(serde::Deserialize)]
+/// struct CustomerRenamed {
+///     name: String,
+/// }
+///
+/// let envelope = Envelope::example("customer.renamed", 1, r#"{"name":"Ada","member_of_a_later_minor":1}"#);
+/// let event = Received::<CustomerRenamed>::read(&envelope)?;
+/// assert_eq!((event.payload.name.as_str(), event.envelope.event_type.as_str()), ("Ada", "customer.renamed"));
+/// # Ok::<(), HandlerError>(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Received<'e, T> {
@@ -70,6 +84,23 @@ impl<'e, T: DeserializeOwned> Received<'e, T> {
 }
 
 /// Why a handler did not do its work. `?` on any error means [`Retry`](Self::Retry).
+///
+/// ```
+/// use outbox_sdk::HandlerError;
+///
+/// fn check(cents: i64, mail_server_is_up: bool) -> Result<i32, HandlerError> {
+///     if cents < 0 {
+///         return Err(HandlerError::reject("a negative amount"));
+///     }
+///     if !mail_server_is_up {
+///         return Err(HandlerError::unavailable("the mail server is down"));
+///     }
+///     Ok(i32::try_from(cents)?) // any error: a retry
+/// }
+///
+/// assert!(matches!(check(-1, true), Err(HandlerError::Reject(_))));
+/// assert!(matches!(check(i64::MAX, true), Err(HandlerError::Retry(_))));
+/// ```
 #[non_exhaustive]
 pub enum HandlerError {
     /// Try again later, by the consumer's retry policy.

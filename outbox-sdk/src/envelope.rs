@@ -10,6 +10,15 @@ use crate::lane::Lane;
 ///
 /// The toolkit forces no date library on its users; convert with [`Timestamp::to_system_time`] or from
 /// [`Timestamp::micros`].
+///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+///
+/// use outbox_sdk::Timestamp;
+///
+/// let time = Timestamp::from_micros(1_500_000);
+/// assert_eq!((time.micros(), time.to_system_time()), (1_500_000, UNIX_EPOCH + Duration::from_millis(1_500)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 

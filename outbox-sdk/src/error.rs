@@ -11,6 +11,21 @@ use crate::limits::LimitError;
 /// A publish, begin or commit that failed. The texts hold neither payload nor connection secrets.
 ///
 /// Nor does the `Debug` form: a driver's error holds the refused row in its details, so only its own short text is shown.
+///
+/// Three of them ask to run the whole transaction again:
+///
+/// ```
+/// use outbox_sdk::PublishError;
+///
+/// fn again(error: &PublishError) -> bool {
+///     matches!(
+///         error,
+///         PublishError::AggregateBusy(_) | PublishError::DatabaseBusy(_) | PublishError::Retryable(_)
+///     )
+/// }
+///
+/// assert!(!again(&PublishError::NotInTransaction));
+/// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {

@@ -18,6 +18,20 @@ use crate::tables::Tables;
 /// row is kept: 30 days, or as [`Inbox::builder`] says, once [`Inbox::compact`] is called now and then.
 ///
 /// It lives in the consumer's own database, which needs one table: [`Migrator::inbox`](crate::Migrator::inbox).
+///
+/// ```no_run
+/// # use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox};
+/// # async fn arrived<H: Handler<sqlx::Postgres>>(
+/// #     pool: sqlx::PgPool, handler: H, envelope: Envelope,
+/// # ) -> Result<(), HandlerError> {
+/// let inbox = Inbox::new(pool, "billing");
+/// match inbox.handle(&handler, &envelope).await? {
+///     Effect::Done => println!("handled"),
+///     Effect::AlreadyProcessed => println!("it came before"),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Inbox<DB: Backend> {
     pool: Pool<DB>,

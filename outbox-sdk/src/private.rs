@@ -1,8 +1,9 @@
 //! What generated code calls. Not part of the public interface: it changes with the derive.
 
+use std::borrow::Cow;
 use std::fmt;
 
-pub use schemars::{Schema, SchemaGenerator};
+pub use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub use uuid::Uuid;
 
 use crate::event::OutboxEvent;
@@ -53,8 +54,15 @@ pub struct SchemaTest {
     pub line: u32,
     /// Where the search for the registry folder begins.
     pub manifest_dir: &'static str,
-    /// Yields the schema of the struct; a function pointer, so that nothing here is compiled once per event.
-    pub schema: fn(SchemaGenerator) -> Schema,
+    pub schema: SchemaSource,
+}
+
+/// What schemars knows about the struct. Function pointers, so that no code is generated once per event.
+#[derive(Clone, Copy)]
+pub struct SchemaSource {
+    pub name: fn() -> Cow<'static, str>,
+    pub id: fn() -> Cow<'static, str>,
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// Why a generated test fails. The test harness prints its `Debug` form, so that is the report as text.

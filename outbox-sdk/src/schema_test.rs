@@ -1,5 +1,7 @@
 //! What a generated schema test does: the struct against itself, against other structs, and against the registry.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
@@ -8,9 +10,10 @@ use std::sync::{Mutex, PoisonError};
 
 use outbox_schema::drift;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::__private::{SchemaTest, SchemaTestFailure};
+use crate::__private::{SchemaSource, SchemaTest, SchemaTestFailure};
 use crate::open_enum::PROBLEM;
 
 /// What the environment asks of every schema test.
@@ -37,8 +40,8 @@ fn is_on(name: &str) -> bool {
 /// The reading contract is what gets committed, validated and compared. Before that, what is written must fit it.
 pub(crate) fn check(test: &SchemaTest, settings: &Settings) -> Result<(), SchemaTestFailure> {
     claimed_once(test)?;
-    let read = (test.schema)(SchemaSettings::draft2020_12().for_deserialize().into_generator()).to_value();
-    let written = (test.schema)(SchemaSettings::draft2020_12().for_serialize().into_generator()).to_value();
+    let read = root_schema(test.schema, SchemaSettings::draft2020_12().for_deserialize());
+    let written = root_schema(test.schema, SchemaSettings::draft2020_12().for_serialize());
     fits_when_written(test, &read, &written)?;
     enums_can_be_open(test, &read)?;
     let claim = drift::Claim {
@@ -57,6 +60,35 @@ pub(crate) fn check(test: &SchemaTest, settings: &Settings) -> Result<(), Schema
         settings.ci,
     )
     .map_err(|failure| SchemaTestFailure(failure.to_string()))
+}
+
+/// The document for a struct, as `into_root_schema_for` makes it. That is generic, and compiled once per event it was most
+/// of what events cost a test build; here it is compiled once, for a type that stands for the struct.
+fn root_schema(of: SchemaSource, settings: SchemaSettings) -> Value {
+    struct StandIn;
+
+    thread_local! {
+        static STRUCT: Cell<Option<SchemaSource>> = const { Cell::new(None) };
+    }
+
+    impl JsonSchema for StandIn {
+        fn schema_name() -> Cow<'static, str> {
+            STRUCT.get().map_or(Cow::Borrowed(""), |of| (of.name)())
+        }
+
+        fn schema_id() -> Cow<'static, str> {
+            STRUCT.get().map_or(Cow::Borrowed(""), |of| (of.id)())
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            STRUCT.get().map_or_else(Schema::default, |of| (of.schema)(generator))
+        }
+    }
+
+    STRUCT.set(Some(of));
+    let schema = settings.into_generator().into_root_schema_for::<StandIn>().to_value();
+    STRUCT.set(None);
+    schema
 }
 
 /// The tests of one crate run in one process, where the second struct that claims a type and version meets the first.
@@ -164,10 +196,16 @@ fn find_left_out(read: &Value, written: &Value, at: &str, found: &mut Vec<String
 #[cfg(test)]
 mod tests {
     use schemars::JsonSchema;
+    use schemars::generate::SchemaSettings;
     use serde::Serialize;
 
+    use super::root_schema;
     use super::{Settings, check};
-    use crate::__private::{SchemaGenerator, SchemaTest, SchemaTestFailure};
+    use crate::__private::{SchemaSource, SchemaTest, SchemaTestFailure};
+
+    fn source<T: JsonSchema>() -> SchemaSource {
+        SchemaSource { name: T::schema_name, id: T::schema_id, schema: T::json_schema }
+    }
 
     fn claim<T: JsonSchema>() -> SchemaTest {
         SchemaTest {
@@ -177,7 +215,7 @@ mod tests {
             file: "src/thing.rs",
             line: 12,
             manifest_dir: env!("CARGO_MANIFEST_DIR"),
-            schema: SchemaGenerator::into_root_schema_for::<T>,
+            schema: source::<T>(),
         }
     }
 
@@ -332,5 +370,29 @@ mod tests {
             ]
         );
         assert!(lines[3].starts_with("help: ") && lines.len() == 4, "{text}");
+    }
+
+    #[test]
+    fn the_stand_in_gives_the_documents_of_the_struct() {
+        #[derive(Serialize, JsonSchema)]
+        struct Tree {
+            name: String,
+            place: Place,
+            children: Vec<Tree>,
+        }
+
+        fn same<T: JsonSchema>() {
+            for settings in [
+                SchemaSettings::draft2020_12().for_deserialize(),
+                SchemaSettings::draft2020_12().for_serialize(),
+            ] {
+                let expected = settings.clone().into_generator().into_root_schema_for::<T>().to_value();
+                assert_eq!(root_schema(source::<T>(), settings), expected);
+            }
+        }
+
+        same::<Tree>();
+        same::<ThingMoved>();
+        same::<Option<Tree>>();
     }
 }

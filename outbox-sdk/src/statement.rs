@@ -10,7 +10,8 @@ use crate::envelope::NewEnvelope;
 ///
 /// [`Outbox::statement`](crate::Outbox::statement) makes it, after all checks of a publish. Run it in your own
 /// transaction; it answers with one row, the event's `id` (bigint) and `event_id` (uuid). It takes the aggregate's lock
-/// before it draws the id, so it must stay one statement as it is.
+/// before it draws the id, so it must stay one statement as it is. The repository's `examples/adapters` does so with
+/// tokio-postgres, diesel-async and sea-orm.
 ///
 /// ```
 /// use outbox_sdk::{Outbox, OutboxEvent, StatementValue};

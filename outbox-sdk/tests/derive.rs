@@ -16,7 +16,7 @@ mod recorded {
     pub(crate) mod __private {
         use std::cell::{Cell, RefCell};
 
-        pub(crate) use outbox_sdk::__private::{SchemaGenerator, SchemaTest, Uuid};
+        pub(crate) use outbox_sdk::__private::{JsonSchema, SchemaGenerator, SchemaSource, SchemaTest, Uuid};
 
         thread_local! {
             /// What the last test of this thread asked for.
@@ -29,7 +29,9 @@ mod recorded {
         pub(crate) struct SchemaTestFailure;
 
         pub(crate) fn check_schema(test: &SchemaTest) -> Result<(), SchemaTestFailure> {
-            let schema = (test.schema)(SchemaGenerator::default());
+            let schema = (test.schema.schema)(&mut SchemaGenerator::default());
+            assert!(test.rust_type.ends_with(&*(test.schema.name)()), "{}", test.rust_type);
+            assert!((test.schema.id)().contains(&*(test.schema.name)()));
             let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/derive.rs");
             assert!(source.ends_with(test.file), "{}", test.file);
             let text = std::fs::read_to_string(source).unwrap();

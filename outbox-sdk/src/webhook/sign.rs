@@ -168,6 +168,19 @@ pub fn sign(secrets: &Secrets, id: &str, unix_seconds: i64, body: &[u8]) -> Stri
 /// enough; entries of other versions are skipped. The comparison takes the same time wherever the texts differ. The
 /// age is judged only after the signature, so only a holder of the secret learns about the clock.
 ///
+/// ```
+/// use std::time::{Duration, UNIX_EPOCH};
+///
+/// use outbox_sdk::webhook::{Secrets, Secret, VerifyError, sign, verify};
+///
+/// let secrets: Secrets = Secret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?.into();
+/// let signature = sign(&secrets, "msg_1", 1_614_265_330, b"{}");
+/// let (now, tolerance) = (UNIX_EPOCH + Duration::from_secs(1_614_265_333), Duration::from_secs(300));
+/// assert_eq!(verify(&secrets, "msg_1", "1614265330", &signature, b"{}", now, tolerance), Ok(()));
+/// assert!(verify(&secrets, "msg_1", "1614265330", &signature, b"{ }", now, tolerance).is_err());
+/// # Ok::<(), outbox_sdk::webhook::SecretError>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`VerifyError`] says what failed.

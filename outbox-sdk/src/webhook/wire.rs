@@ -214,6 +214,17 @@ pub enum WireError {
 /// The payload is the text of `data` as it arrived. `created_at` does not travel, so it becomes `occurred_at`;
 /// `older_payloads` is empty, since the relay has chosen the major already. Unknown members are ignored.
 ///
+/// ```
+/// use outbox_sdk::Envelope;
+/// use outbox_sdk::webhook::{Format, Source, body, parse};
+///
+/// let sent = Envelope::example("customer.renamed", 1, r#"{"name":"Ada"}"#);
+/// let text = body(&sent, Format::CloudEvents, &Source::default());
+/// let read = parse("application/cloudevents+json", &text)?;
+/// assert_eq!((read.event_type, read.payload), (sent.event_type, sent.payload));
+/// # Ok::<(), outbox_sdk::webhook::WireError>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`WireError`] names what is wrong. Its text is safe to send back: it holds nothing of the body.

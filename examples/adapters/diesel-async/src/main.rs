@@ -27,7 +27,11 @@ struct Written {
 }
 
 /// Writes the event in the connection's open transaction, and answers with its id.
-async fn publish(conn: &mut AsyncPgConnection, outbox: &Outbox, event: &impl OutboxEvent) -> Result<i64, Failure> {
+async fn publish(
+    conn: &mut AsyncPgConnection,
+    outbox: &Outbox,
+    event: &impl OutboxEvent,
+) -> Result<i64, Failure> {
     let statement = outbox.statement(event)?;
     let mut query = sql_query(statement.sql()).into_boxed::<Pg>();
     for value in statement.values() {
@@ -42,7 +46,8 @@ async fn publish(conn: &mut AsyncPgConnection, outbox: &Outbox, event: &impl Out
 }
 
 const NEW_ORDER: &str = "INSERT INTO orders (id) VALUES ($1)";
-const LOCKS: &str = "SELECT count(*) AS id FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+const LOCKS: &str =
+    "SELECT count(*) AS id FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
 const ORDERS: &str = "SELECT count(*) AS id FROM orders";
 const EVENTS: &str = "SELECT count(*) AS id FROM outbox.event WHERE aggregate_id = $1";
 

@@ -18,7 +18,11 @@ struct OrderPlaced {
 }
 
 /// Writes the event in the open transaction, and answers with its id.
-async fn publish(tx: &impl ConnectionTrait, outbox: &Outbox, event: &impl OutboxEvent) -> Result<i64, Failure> {
+async fn publish(
+    tx: &impl ConnectionTrait,
+    outbox: &Outbox,
+    event: &impl OutboxEvent,
+) -> Result<i64, Failure> {
     let statement = outbox.statement(event)?;
     let values = statement.values().iter().map(|value| match value {
         StatementValue::Uuid(value) => Value::from(*value),
@@ -32,7 +36,8 @@ async fn publish(tx: &impl ConnectionTrait, outbox: &Outbox, event: &impl Outbox
 }
 
 const NEW_ORDER: &str = "INSERT INTO orders (id) VALUES ($1)";
-const LOCKS: &str = "SELECT count(*) AS n FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+const LOCKS: &str =
+    "SELECT count(*) AS n FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
 const ORDERS: &str = "SELECT count(*) AS n FROM orders";
 const EVENTS: &str = "SELECT count(*) AS n FROM outbox.event WHERE aggregate_id = $1";
 
@@ -52,8 +57,7 @@ async fn order(tx: &impl ConnectionTrait, order_id: Uuid, total_cents: i64) -> R
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     // One connection, because the table of this example is temporary.
-    let mut options = ConnectOptions::new(std::env::var("DATABASE_URL")?);
-    options.max_connections(1);
+    let options = ConnectOptions::new(std::env::var("DATABASE_URL")?).max_connections(1).to_owned();
     let db = Database::connect(options).await?;
     db.execute_unprepared("CREATE TEMP TABLE orders (id uuid)").await?;
     let (kept, given_up) = (Uuid::now_v7(), Uuid::now_v7());

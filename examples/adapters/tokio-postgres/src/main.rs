@@ -19,7 +19,11 @@ struct OrderPlaced {
 }
 
 /// Writes the event in the client's open transaction, and answers with its id.
-async fn publish(client: &impl GenericClient, outbox: &Outbox, event: &impl OutboxEvent) -> Result<i64, Failure> {
+async fn publish(
+    client: &impl GenericClient,
+    outbox: &Outbox,
+    event: &impl OutboxEvent,
+) -> Result<i64, Failure> {
     let statement = outbox.statement(event)?;
     let values: Vec<(&(dyn ToSql + Sync), Type)> = statement.values().iter().map(with_type).collect();
     let row: Row = client.query_typed_one(statement.sql(), &values).await?;
