@@ -125,7 +125,7 @@ pub(crate) async fn attempt(
             Ok(form) => {
                 crash_point("before_send");
                 let outcome = deliver(consumer, send, &form).await;
-                crash_point("sent");
+                crash_point(if send.replay { "replay_sent" } else { "sent" });
                 Attempted::Sink(outcome)
             }
         }

@@ -10,6 +10,7 @@ mod caution;
 mod decisions;
 mod idle;
 mod seated;
+mod settling;
 mod stalled;
 mod sweep;
 
@@ -17,8 +18,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{Claimed, Fence, Pause, Settled, Settlement, StoredEvent};
-use outbox_sdk::injection::crash_point;
+use outbox_sdk::backend::{Claimed, Fence, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables, slot_of};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
@@ -30,7 +30,7 @@ use crate::consumer::{Ordering, Want};
 use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
-use crate::session::{Session, SessionError, within};
+use crate::session::{Session, SessionError};
 use crate::shared_read::Seat;
 use crate::slot::{Bounds, Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
@@ -40,11 +40,6 @@ use self::decisions::Decisions;
 
 /// How many ids are settled at once at most before the interval is over.
 const SETTLE_IDS: usize = 1_000;
-/// Settled ids wait this long for company ..
-const SETTLE_INTERVAL: Duration = Duration::from_millis(20);
-/// .. or this many times what the last transaction cost, up to a second.
-const SETTLE_COST_FACTOR: u32 = 20;
-const SETTLE_INTERVAL_MAX: Duration = Duration::from_secs(1);
 /// How many events of one lane wait in memory at most, and which part of the window.
 const LANE_ROWS: usize = 1_000;
 const LANE_SHARE: usize = 8;
@@ -162,7 +157,7 @@ impl<DB: Backend> Engine<DB> {
             held_until: held_until(claimed.held, claimed.paused_for, now),
             outcome_unknown: None,
             settled_at: now,
-            settle_interval: SETTLE_INTERVAL,
+            settle_interval: settling::INTERVAL,
             reader: Reader::new(&settings, &company.tables, Arc::clone(&company.free_slots), now),
             seat: None,
             poked: false,
@@ -380,110 +375,6 @@ impl<DB: Backend> Engine<DB> {
                 "the destination fails for every aggregate: the consumer pauses and then probes, one event at a time"
             ),
         }
-    }
-
-    // --- settle ----------------------------------------------------------------------------------------------------
-
-    fn has_changes(&self) -> bool {
-        self.slot.has_changes() || self.breaker.unwritten().is_some()
-    }
-
-    fn must_settle(&self) -> bool {
-        let now = Instant::now();
-        let company = self.slot.is_urgent()
-            || self.slot.unsettled() >= SETTLE_IDS
-            || now.duration_since(self.settled_at) >= self.settle_interval;
-        (self.has_changes() && company) || now >= self.renewed + self.settings.lease / 3
-    }
-
-    /// Writes everything that is decided in one fenced transaction; with nothing to write, renews the lease. False: it
-    /// was not written, and the slot is still ours.
-    async fn settle(&mut self, release: bool) -> Result<bool, Stop> {
-        let began = Instant::now();
-        let mut conn = self.session.connect().await?;
-        let (settled, void) = self.slot.sets();
-        let changes = self.slot.changes();
-        let settlement = Settlement {
-            consumer: self.consumer.spec.name.as_str(),
-            slot: self.slot_number,
-            fence: &self.fence,
-            lease: self.settings.lease,
-            anchor: self.slot.anchor(),
-            settled,
-            void,
-            pause: self.breaker.unwritten().map(|change| Pause {
-                length: change.length,
-                attempts: change.failures,
-                reason: change.reason.as_deref(),
-            }),
-            stalls: &changes.stalls,
-            resumed: &changes.resumed,
-            dead: changes.dead,
-            replays: changes.replays,
-            release,
-        };
-        let unknown = self.outcome_unknown;
-        self.outcome_unknown = unknown.or(Some(began));
-        let (writes, parks) = (self.has_changes(), !changes.stalls.is_empty());
-        if writes {
-            crash_point("before_settle");
-        }
-        let answer = within(self.settings.deadline, DB::settle(&mut conn, &self.tables, &settlement)).await;
-        let answer = answer.inspect_err(|error| {
-            // A refused statement or commit has changed nothing, and that is known.
-            if !error.is_away::<DB>() {
-                self.outcome_unknown = unknown;
-            }
-        })?;
-        self.session.keep(conn);
-        let took = began.elapsed();
-        match answer {
-            Settled::Done { fence, paused_for, held, wanted } => {
-                crash_point(if writes { "after_settle" } else { "renewed" });
-                if parks {
-                    crash_point("stall_written");
-                }
-                if writes {
-                    self.consumer.settled.notify_one();
-                }
-                self.committed(fence, began, took);
-                let now = Instant::now();
-                self.breaker.written(paused_for, now);
-                self.held_until = held_until(held, paused_for, now);
-                self.wanted = wanted;
-                Ok(true)
-            }
-            Settled::Refused { now: None } => Err(Stop::Lost),
-            Settled::Refused { now: Some(now) } if now.fence.epoch != self.fence.epoch => Err(Stop::Lost),
-            Settled::Refused { now: Some(now) }
-                if let Some(began) = unknown
-                    && now.fence.rev == self.fence.rev + 1 =>
-            {
-                // The transaction whose outcome was unknown is the one that moved the row, and renewed the lease.
-                self.committed(now.fence, began, took);
-                self.breaker.written_blindly();
-                Ok(true)
-            }
-            Settled::Refused { now: Some(now) } if !now.anchored => Err(Distrust::AnchorGone.into()),
-            Settled::Refused { now: Some(now) } if now.fence.rev != self.fence.rev => Err(Stop::Lost),
-            Settled::Refused { now: Some(now) } => {
-                // Somebody else's update moved the row between our two tries: it is still ours, and is found by name.
-                self.fence.ctid = now.fence.ctid;
-                self.outcome_unknown = unknown;
-                Ok(false)
-            }
-        }
-    }
-
-    fn committed(&mut self, fence: Fence, began: Instant, took: Duration) {
-        self.fence = fence;
-        self.slot.committed();
-        self.outcome_unknown = None;
-        self.lease.renew(began + self.settings.lease);
-        self.renewed = began;
-        self.settled_at = Instant::now();
-        self.settle_interval = (took * SETTLE_COST_FACTOR).clamp(SETTLE_INTERVAL, SETTLE_INTERVAL_MAX);
-        self.telemetry.settled(took);
     }
 }
 

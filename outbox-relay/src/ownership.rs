@@ -1,12 +1,14 @@
 //! Which slots this relay owns: looks at who runs what, and starts and ends the owners that [`Balance`] asks for. One
 //! task per relay, and one statement per look, whatever the number of consumers.
 
+mod resizing;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Backend;
-use outbox_sdk::backend::{Change, Changed, Heartbeat, SlotView};
+use outbox_sdk::backend::{Heartbeat, SlotView};
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -15,13 +17,11 @@ use crate::balance::{Balance, Decision, SlotKey, is_owned, key};
 use crate::chain::chain;
 use crate::company::Company;
 use crate::owner::{End, Ended, Owner};
-use crate::relay::{RelayError, Settings};
+use crate::relay::RelayError;
 use crate::retry::Backoff;
 use crate::session::{Session, SessionError, within};
 use crate::telemetry;
 
-/// How long a resize may take: it looks up the lanes of whatever its slots do not agree on.
-const CHANGE_DEADLINE: Duration = Duration::from_secs(60);
 /// How often consumers are named that nobody runs.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(3600);
 /// How much later than the end of a lease to look, so that it is over.
@@ -280,43 +280,6 @@ impl<DB: Backend> Ownership<DB> {
         })
     }
 
-    // --- resizing --------------------------------------------------------------------------------------------------
-
-    /// Takes the next step for every consumer that has another number of slots than its configuration says. Whether any
-    /// has.
-    fn resize(&mut self, view: &[SlotView]) -> bool {
-        let first = |slot: &&SlotView| slot.slot == 0 && self.is_registered(slot);
-        let (fits, other): (Vec<_>, Vec<_>) =
-            view.iter().filter(first).partition(|slot| fits(&self.consumers, slot));
-        for slot in fits {
-            if self.asked.remove(&slot.consumer) {
-                // Another relay with the same configuration was faster.
-                self.spawn_resize(&slot.consumer, None);
-            }
-        }
-        for slot in &other {
-            if !self.resizing.contains(&slot.consumer) {
-                let slots = self.consumers.get(&slot.consumer).map(|consumer| consumer.spec.slots);
-                self.asked.insert(slot.consumer.clone());
-                self.spawn_resize(&slot.consumer, slots);
-            }
-        }
-        !other.is_empty()
-    }
-
-    /// Beside the looks, since it may have to wait for a lock: asks for the slots, and changes their number once they are
-    /// free; without a number, takes back that they were asked for.
-    fn spawn_resize(&mut self, consumer: &str, slots: Option<u16>) {
-        let (consumer, company) = (consumer.to_owned(), Arc::clone(&self.company));
-        self.resizing.insert(consumer.clone());
-        self.resizes.spawn(async move {
-            if let Err(error) = resize_step(&company, &consumer, slots).await {
-                tracing::warn!(consumer, error = chain(&error), "cannot change the number of slots yet");
-            }
-            consumer
-        });
-    }
-
     // --- telling ---------------------------------------------------------------------------------------------------
 
     /// Says what an operator should know: consumers that this relay cannot run, and those that nobody can.
@@ -391,28 +354,4 @@ impl<DB: Backend> Ownership<DB> {
 /// know is others' business.
 fn fits(consumers: &BTreeMap<String, Arc<Consumer>>, slot: &SlotView) -> bool {
     consumers.get(&slot.consumer).is_none_or(|consumer| consumer.spec.slots == slot.slots)
-}
-
-/// One step of a resize.
-async fn resize_step<DB: Backend>(
-    company: &Company<DB>,
-    consumer: &str,
-    slots: Option<u16>,
-) -> Result<(), SessionError> {
-    let Settings { name, lease, poll_max, deadline, .. } = &*company.settings;
-    let mut session = company.session();
-    let mut conn = session.connect().await?;
-    // Long enough that it is asked for again before it ends.
-    let hold = if slots.is_some() { *lease + *poll_max * 3 } else { Duration::ZERO };
-    let owners = within(*deadline, DB::want(&mut conn, &company.tables, consumer, name, hold)).await?;
-    let Some(slots) = slots else { return Ok(()) };
-    if owners.is_empty() || owners.iter().any(|slot| slot.owner.is_some()) {
-        return Ok(());
-    }
-    let change = Change::Resize { slots };
-    let resized = DB::change(&mut conn, &company.tables, consumer, &change, false);
-    if let Changed::Done { .. } = within(CHANGE_DEADLINE, resized).await? {
-        tracing::info!(consumer, slots, "the consumer's lanes are spread over another number of slots");
-    }
-    Ok(())
 }

@@ -1,38 +1,31 @@
 //! The relay: consumers and their sinks, put together and run.
 
+mod error;
+mod registering;
+
 use std::collections::BTreeSet;
-use std::error::Error;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use outbox_sdk::backend::{Registered, Registration, Start as StoredStart};
-use outbox_sdk::{Backend, Hint, Migratable, MigrateError, Migrator, Tables, Timestamp};
+use outbox_sdk::{Backend, Hint, Migratable, Tables};
 use sqlx::Pool;
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub use self::error::RelayError;
 use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::company::{Company, FreeSlots};
-use crate::consumer::{ConsumerSpec, Start};
+use crate::consumer::ConsumerSpec;
 use crate::listener;
 use crate::maintenance::{Recorder, RetainFor, Retention};
 use crate::ownership::Ownership;
-use crate::refused::advice;
-use crate::retry::Backoff;
 use crate::schemas::Schemas;
-use crate::session::{Session, SessionError, within};
+use crate::session::Session;
 use crate::shared_read::SharedRead;
 use crate::sink::Sink;
 
-/// The longest time limit of registering: a consumer that begins now or at a time goes over the stored events. The first
-/// try has that of every call.
-const REGISTER_DEADLINE: Duration = Duration::from_secs(60);
-const SLOW_REGISTRATION: &str = "registering the consumers takes long. Where a new consumer begins is looked up among \
-     the ids of all stored events: have the event table vacuumed, so that its index tells, and let retention delete what \
-     is old. Or another relay, or an operator, is changing a consumer: it is waited for";
 /// How often the registry folder is looked at.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -100,79 +93,6 @@ impl Default for Settings {
             random: rand::random::<f64>,
         }
     }
-}
-
-/// A relay that cannot be built or started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RelayError {
-    /// It would have nothing to do.
-    #[error("the relay has no consumer; add at least one")]
-    NoConsumer,
-    /// Two consumers have one name.
-    #[error("two consumers are named `{0}`; a name keys a consumer's progress, so give each its own")]
-    DuplicateConsumer(String),
-    /// A send could outlive the lease.
-    #[error(
-        "the time limit of consumer `{consumer}` ({timeout:?}) is not below the lease ({lease:?}); another relay could \
-         send the same event meanwhile: raise the lease or lower the limit"
-    )]
-    TimeoutAboveLease {
-        /// The consumer.
-        consumer: String,
-        /// Its time limit.
-        timeout: Duration,
-        /// The lease.
-        lease: Duration,
-    },
-    /// A limit that must be positive is zero.
-    #[error("the setting `{0}` is zero; give it a positive value")]
-    ZeroSetting(&'static str),
-    /// A new consumer needs to be told where it begins.
-    #[error(
-        "consumer `{consumer}` is new, other consumers are registered already, and about {stored_events} events are \
-         stored; say where it begins: start = \"earliest\", \"now\" or a time"
-    )]
-    StartNeeded {
-        /// The consumer.
-        consumer: String,
-        /// How many events are stored.
-        stored_events: u64,
-    },
-    /// The tables are missing, or are those of an older release.
-    #[error(
-        "the database lacks tables of this release (missing migrations: {missing}); run `outbox migrate`, or `Migrator::outbox()`: the relay never migrates"
-    )]
-    NotMigrated {
-        /// How many.
-        missing: usize,
-    },
-    /// The tables are not those that this release knows.
-    #[error("the tables do not fit this release")]
-    Migrations(#[source] MigrateError),
-    /// A consumer cannot be run safely. [`run`](Relay::run) says so in the log and keeps trying.
-    #[error("consumer `{consumer}` cannot be run: {problem}")]
-    Unsafe {
-        /// The consumer.
-        consumer: String,
-        /// What is wrong, and what to do.
-        problem: String,
-    },
-    /// A drain could not go on with a consumer. [`run`](Relay::run) says so in the log and waits.
-    #[error(
-        "consumer `{consumer}` is not registered with the configuration of this relay any more: another relay has registered \
-         another one meanwhile, or an operator has removed it. Run again with the configuration that is meant"
-    )]
-    ConfigurationChanged {
-        /// The consumer.
-        consumer: String,
-    },
-    /// A part of the relay ended by a panic: a defect.
-    #[error("a part of the relay panicked; the other parts were stopped. Please report it with the log")]
-    Panicked(#[source] tokio::task::JoinError),
-    /// The shutdown came before the database answered for the first time.
-    #[error("stopped before the database could be reached")]
-    NeverStarted,
 }
 
 /// Reads committed events and delivers them to every consumer.
@@ -417,78 +337,6 @@ impl<DB: Migratable> Relay<DB> {
         std::future::pending::<()>().await;
     }
 
-    /// Registers every consumer in one transaction; waits for a database that is away.
-    async fn register(&self, token: &CancellationToken) -> Result<(), RelayError> {
-        let registrations: Vec<_> =
-            self.consumers.iter().map(|consumer| registration(&consumer.spec)).collect();
-        let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
-        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
-        let mut deadline = self.settings.deadline;
-        loop {
-            let error = match self.try_register(&mut session, &registrations, deadline).await {
-                Ok(answers) => {
-                    for (registration, answer) in registrations.iter().zip(answers) {
-                        if let Registered::StartNeeded { stored_events } = answer {
-                            let consumer = registration.name.clone();
-                            return Err(RelayError::StartNeeded { consumer, stored_events });
-                        }
-                    }
-                    return Ok(());
-                }
-                Err(Refusal::Final(error)) => return Err(error),
-                Err(Refusal::Away { error, advice }) => (error, advice),
-                Err(Refusal::Slow { error }) => {
-                    // Either the answer was lost, or there is so much to look up: the next one may take longer.
-                    deadline = (deadline * 2).min(REGISTER_DEADLINE.max(self.settings.deadline));
-                    (error, Some(SLOW_REGISTRATION))
-                }
-            };
-            let pause = backoff.failed((self.settings.random)());
-            match error {
-                (error, Some(advice)) => {
-                    tracing::error!(error, retry_in = ?pause, "cannot start, for {advice}");
-                }
-                (error, None) => {
-                    tracing::warn!(error, retry_in = ?pause, "cannot start: the database is away");
-                }
-            }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = token.cancelled() => return Err(RelayError::NeverStarted),
-            }
-        }
-    }
-
-    async fn try_register(
-        &self,
-        session: &mut Session<DB>,
-        registrations: &[Registration],
-        deadline: Duration,
-    ) -> Result<Vec<Registered>, Refusal> {
-        let migrator = Migrator::outbox().tables(&self.tables);
-        match timeout(self.settings.deadline, migrator.check(&self.pool)).await {
-            Ok(Ok(missing)) if missing.is_empty() => {}
-            Ok(Ok(missing)) => {
-                return Err(Refusal::Final(RelayError::NotMigrated { missing: missing.len() }));
-            }
-            Ok(Err(error @ (MigrateError::Database(_) | MigrateError::DatabaseBusy(_)))) => {
-                return Err(Refusal::away::<DB>(error.source().unwrap_or(&error)));
-            }
-            Ok(Err(error)) => return Err(Refusal::Final(RelayError::Migrations(error))),
-            Err(_) => {
-                return Err(Refusal::Away { error: "no answer in time".to_owned(), advice: None });
-            }
-        }
-        let registered = async {
-            let mut conn = session.connect().await?;
-            within(deadline, DB::register(&mut conn, &self.tables, registrations)).await
-        };
-        registered.await.map_err(|error: SessionError| match error {
-            SessionError::Deadline(_) => Refusal::Slow { error: chain(&error) },
-            error => Refusal::away::<DB>(&error),
-        })
-    }
-
     /// Looks at the registry folder now and then; never ends.
     async fn reload(&self, token: &CancellationToken) {
         let mut complained = false;
@@ -515,35 +363,5 @@ impl<DB: Migratable> Relay<DB> {
                 _ => {}
             }
         }
-    }
-}
-
-/// Why a relay did not start.
-enum Refusal {
-    /// The database is away, or refuses until somebody does what the advice says: try again.
-    Away { error: String, advice: Option<&'static str> },
-    /// Registering took longer than it may: with more time it may succeed.
-    Slow { error: String },
-    /// Trying again would not help.
-    Final(RelayError),
-}
-
-impl Refusal {
-    fn away<DB: Backend>(error: &(dyn Error + 'static)) -> Self {
-        Self::Away { error: chain(error), advice: advice::<DB>(error) }
-    }
-}
-
-fn registration(spec: &ConsumerSpec) -> Registration {
-    Registration {
-        name: spec.name.to_string(),
-        start: spec.start.map(|start| match start {
-            Start::Earliest => StoredStart::Earliest,
-            Start::Now => StoredStart::Now,
-            Start::At(micros) => StoredStart::At(Timestamp::from_micros(micros)),
-        }),
-        config: spec.stored().to_string(),
-        slots: spec.slots,
-        required_for_retention: spec.required_for_retention,
     }
 }

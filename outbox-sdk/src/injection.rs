@@ -21,6 +21,10 @@ pub const CRASH_POINTS: &[&str] = &[
     "lane_read",
     "renewed",
     "drain_start",
+    "in_record",
+    "recorded",
+    "in_compact",
+    "replay_sent",
 ];
 
 /// The wrong engines, each with one rule broken. `scripts/planted` names the tests that must notice each of them.
@@ -58,6 +62,11 @@ pub const FAULTS: &[&str] = &[
     "head-to-mark",
     "lane-read-unfiltered",
     "late-covered",
+    // Duties and changes.
+    "record-covered",
+    "compact-young",
+    "reset-keeps-stalls",
+    "resize-keeps-foreign",
 ];
 
 /// Kills this process at the nth pass over the point `name`, when `OUTBOX_CRASH_POINT` is `name:nth`.

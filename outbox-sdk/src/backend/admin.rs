@@ -9,6 +9,7 @@ use std::time::Duration;
 use sqlx::{Database, Error};
 
 use crate::envelope::Timestamp;
+use crate::injection::planted;
 use crate::progress::Progress;
 use crate::tables::Tables;
 
@@ -250,7 +251,7 @@ impl Merge {
     pub(super) fn belongs(&mut self, id: i64, slot: i32) {
         let owner = usize::try_from(slot).ok().and_then(|slot| self.slots.get(slot));
         if let Some(owner) = owner {
-            if !owner.settled.contains(id) {
+            if !planted("resize-keeps-foreign") && !owner.settled.contains(id) {
                 self.settled.remove(id);
             }
             if !owner.void.contains(id) {

@@ -11,6 +11,7 @@ use super::{READ_COMMITTED, count};
 use crate::backend::{
     Compactable, Compacted, Compaction, Duties, Duty, DutyState, Maintain, Overdue, Recorded, Recording,
 };
+use crate::injection::crash_point;
 use crate::tables::Tables;
 
 impl Maintain for Postgres {
@@ -32,7 +33,9 @@ impl Maintain for Postgres {
             held: row.try_get::<i64, _>("held")?.unsigned_abs(),
             complete: row.try_get("complete")?,
         };
+        crash_point("in_record");
         tx.commit().await?;
+        crash_point("recorded");
         Ok(Some(recorded))
     }
 
@@ -59,6 +62,7 @@ impl Maintain for Postgres {
             position: row.try_get("position")?,
             done: row.try_get("done")?,
         };
+        crash_point("in_compact");
         tx.commit().await?;
         Ok(Some(compacted))
     }

@@ -1,7 +1,7 @@
 //! What a run leaves behind: the journals of writers, receiver and faults, and the tables. The checker reads this and
 //! nothing else.
 
-use outbox_sdk::{Lane, Progress};
+use outbox_sdk::{Lane, Progress, slot_of};
 use serde::{Deserialize, Serialize};
 
 /// Microseconds since the Unix epoch, by this machine's clock: all that keep a journal run on it.
@@ -28,6 +28,9 @@ pub(crate) struct Evidence {
     pub(crate) business: Vec<u64>,
     /// The event table at the end.
     pub(crate) events: Vec<Event>,
+    /// Events with ids below this one were made old: retention may have deleted those that were done with.
+    #[serde(default)]
+    pub(crate) aged_below: i64,
     /// The dead letters at the end.
     pub(crate) dead: Vec<Dead>,
     /// The consumers at the end.
@@ -121,8 +124,13 @@ pub(crate) enum FaultKind {
     WriterBackends,
     LongTransaction,
     Burst,
+    /// An operator has dead letters sent again, or gives them up.
     Replay,
     Discard,
+    /// Events were made old, and deleted.
+    Retention,
+    /// The consumer got another number of slots.
+    Resize,
 }
 
 /// A change of ownership, from a relay's log.
@@ -147,8 +155,8 @@ pub(crate) enum TurnKind {
 pub(crate) struct Snapshot {
     /// After the rows were read.
     pub(crate) at: Micros,
-    /// As a multirange.
-    pub(crate) settled: String,
+    /// What each slot has settled, as multiranges.
+    pub(crate) slots: Vec<String>,
     /// Lane keys and heads of the stall rows.
     pub(crate) stalls: Vec<(String, i64)>,
 }
@@ -176,17 +184,21 @@ pub(crate) struct Consumer {
 
 /// Ids that are through: settled, and not because their lane waits.
 pub(crate) struct Through {
-    settled: Progress,
+    slots: Vec<Progress>,
     stalls: Vec<(Lane, i64)>,
 }
 
 impl Snapshot {
     pub(crate) fn through(&self) -> Result<Through, String> {
-        let settled = Progress::from_multirange(&self.settled).map_err(|error| error.to_string())?;
+        let slots = self.slots.iter().map(|settled| Progress::from_multirange(settled)).collect();
+        let slots: Result<Vec<_>, _> = slots;
         let lane = |(key, head): &(String, i64)| {
             Lane::parse(key).map(|lane| (lane, *head)).ok_or_else(|| format!("`{key}` is no lane"))
         };
-        Ok(Through { settled, stalls: self.stalls.iter().map(lane).collect::<Result<_, _>>()? })
+        Ok(Through {
+            slots: slots.map_err(|error| error.to_string())?,
+            stalls: self.stalls.iter().map(lane).collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -197,7 +209,16 @@ impl Through {
             Lane::Single(single) => *single == id,
             Lane::Aggregate(_) => stalled.key() == lane && id >= *head,
         };
-        self.settled.contains(id) && !self.stalls.iter().any(covers)
+        let slots = u16::try_from(self.slots.len()).unwrap_or(u16::MAX);
+        let settled = match Lane::parse(lane) {
+            Some(lane @ Lane::Aggregate(_)) => usize::try_from(slot_of(&lane, slots))
+                .ok()
+                .and_then(|slot| self.slots.get(slot))
+                .is_some_and(|settled| settled.contains(id)),
+            // An event alone may be of any aggregate.
+            _ => !self.slots.is_empty() && self.slots.iter().all(|settled| settled.contains(id)),
+        };
+        settled && !self.stalls.iter().any(covers)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_sdk::backend::Decision;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use tokio::time::{Instant, sleep};
@@ -41,20 +42,20 @@ pub(crate) async fn run(world: &mut World, rng: &mut StdRng, plan: &Plan) -> Res
 async fn strike(world: &mut World, rng: &mut StdRng) -> Result<(), Failure> {
     let any = rng.random_range(0..world.relays.len());
     match rng.random_range(0..100) {
-        0..58 => {
+        0..50 => {
             // Mostly whoever has work in its hands.
             let owner = world.owner().await?;
             let place = owner.filter(|_| rng.random_bool(0.7)).unwrap_or(any);
             world.kill(place).await
         }
-        58..66 => {
+        50..57 => {
             let place = world.owner().await?.unwrap_or(any);
             world.freeze(place, LEASE.mul_f64(rng.random_range(1.1..2.0))).await
         }
-        66..74 => world.roll(any).await,
-        74..81 => world.cut(FaultKind::RelayBackends).await,
-        81..86 => world.cut(FaultKind::WriterBackends).await,
-        86..93 => {
+        57..64 => world.roll(any).await,
+        64..70 => world.cut(FaultKind::RelayBackends).await,
+        70..75 => world.cut(FaultKind::WriterBackends).await,
+        75..82 => {
             // Ids that stay open behind everybody's back, and may never come.
             let (writers, length) =
                 (world.writers.clone(), Duration::from_millis(rng.random_range(200..1_500)));
@@ -64,11 +65,15 @@ async fn strike(world: &mut World, rng: &mut StdRng) -> Result<(), Failure> {
             world.note(from, FaultKind::LongTransaction, None);
             Ok(())
         }
-        _ => {
+        82..88 => {
             let from = now();
             world.writers.transaction(rng, 60, Duration::ZERO, 0.1).await;
             world.note(from, FaultKind::Burst, None);
             Ok(())
         }
+        88..92 => world.decide(Decision::Replay, rng.random_range(1..6)).await.map(|_| ()),
+        92..94 => world.decide(Decision::Discard, 1).await.map(|_| ()),
+        94..97 => world.compact(rng.random_range(0.1..0.5)).await,
+        _ => world.resize(rng.random_range(1..4)).await,
     }
 }

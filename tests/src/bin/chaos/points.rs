@@ -3,6 +3,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::time::Duration;
 
+use outbox_sdk::backend::Decision;
 use outbox_sdk::injection::CRASH_POINTS;
 use rand::RngExt as _;
 use rand::rngs::StdRng;
@@ -31,15 +32,23 @@ pub(crate) async fn run(world: &mut World, rng: &mut StdRng, passes: u32) -> Res
 }
 
 async fn crash(world: &mut World, point: &str, nth: u32, relays: u32) -> Result<(), Failure> {
-    let program = if point.starts_with("handler") { Program::Handler } else { Program::Webhook };
+    let program = match point {
+        "in_compact" => Program::Compact,
+        _ if point.starts_with("handler") => Program::Handler,
+        _ => Program::Webhook,
+    };
     // Some points are passed only once in the life of a process, or rarely.
-    let nth = if matches!(point, "claimed" | "renewed" | "drain_start") { 1 } else { nth };
+    let rare = matches!(point, "claimed" | "renewed" | "drain_start" | "in_compact" | "replay_sent");
+    let nth = if rare { 1 } else { nth };
+    if program == Program::Compact {
+        world.age(0.3).await?;
+    }
     let begun = Instant::now();
     // A lease is renewed by itself only where nothing else is written.
     world.writers.pause(point == "renewed");
     let mut doomed = world.launch(program, Some(&format!("{point}:{nth}")))?;
     let mut others = Vec::new();
-    if relays > 1 || point == "drain_start" {
+    if program != Program::Compact && (relays > 1 || point == "drain_start") {
         let what = format!("relay {} owns the slot", doomed.incarnation);
         until(&what, async || Ok(world.owns(&doomed).await? || doomed.has_ended())).await?;
     }
@@ -49,13 +58,21 @@ async fn crash(world: &mut World, point: &str, nth: u32, relays: u32) -> Result<
     if point == "drain_start" {
         doomed.signal("TERM").await?;
     }
+    let mut turn_over = Instant::now() + TURN;
     let status = loop {
-        if let Ok(status) = timeout(TURN, doomed.ended()).await {
+        if let Ok(status) = timeout(TURN / 20, doomed.ended()).await {
             break status?;
         }
         if begun.elapsed() > PATIENCE {
             return Err(Failure::text(format!("no relay came to the crash point {point}:{nth}")));
         }
+        if point == "replay_sent" {
+            world.decide(Decision::Replay, 1).await?;
+        }
+        if Instant::now() < turn_over {
+            continue;
+        }
+        turn_over = Instant::now() + TURN;
         // On a busy machine it may have lost its lease to one of the others.
         for mut other in std::mem::take(&mut others) {
             world.kill_for_good(&mut other).await?;

@@ -27,12 +27,16 @@ pub(crate) fn limits() -> Limits {
 pub(crate) enum Program {
     Webhook,
     Handler,
+    /// `outbox compact`.
+    Compact,
 }
 
 /// Where relays are started.
 pub(crate) struct Stage {
     pub(crate) folder: PathBuf,
     pub(crate) database: String,
+    /// How many slots the webhook's consumer has.
+    pub(crate) slots: u16,
 }
 
 impl Stage {
@@ -75,7 +79,7 @@ impl Stage {
             TIME_LIMIT.as_millis(),
         );
         fs::write(folder.join("outbox.toml"), text)?;
-        Ok(Self { folder, database: database.to_owned() })
+        Ok(Self { folder, database: database.to_owned(), slots: 1 })
     }
 
     /// Starts a process. `url` is where its webhook sends; `crash_point` where it dies.
@@ -87,7 +91,7 @@ impl Stage {
         crash_point: Option<&str>,
     ) -> io::Result<Relay> {
         let name = match program {
-            Program::Webhook => "outbox",
+            Program::Webhook | Program::Compact => "outbox",
             Program::Handler => "handler-relay",
         };
         let binary = std::env::current_exe()?.with_file_name(name);
@@ -95,8 +99,13 @@ impl Stage {
         // A shell in between, so that no crash writes a core file.
         let mut command = Command::new("sh");
         command.args(["-c", "ulimit -c 0; exec \"$0\" \"$@\""]).arg(binary);
-        if program == Program::Webhook {
-            command.args(["run", "--config"]).arg(self.folder.join("outbox.toml"));
+        let verb = match program {
+            Program::Webhook => Some("run"),
+            Program::Compact => Some("compact"),
+            Program::Handler => None,
+        };
+        if let Some(verb) = verb {
+            command.args([verb, "--config"]).arg(self.folder.join("outbox.toml"));
         }
         for (name, _) in std::env::vars_os() {
             if name.to_str().is_some_and(|name| name.starts_with("OUTBOX_") || name == "RUST_LOG") {
@@ -110,6 +119,7 @@ impl Stage {
             .env("CHAOS_POLL_MS", POLL.as_millis().to_string())
             .env("CHAOS_TIME_LIMIT_MS", TIME_LIMIT.as_millis().to_string())
             .env("OUTBOX__RELAY__NAME", format!("relay-{incarnation}"))
+            .env("OUTBOX__CONSUMER__CRM__SLOTS", self.slots.to_string())
             .env("OUTBOX__CONSUMER__CRM__WEBHOOK__URL", url);
         if let Some(point) = crash_point {
             command.env("OUTBOX_CRASH_POINT", point);

@@ -34,7 +34,7 @@ fn faults(evidence: &Evidence) {
         |fits: fn(&FaultKind) -> bool| evidence.faults.iter().filter(|fault| fits(&fault.kind)).count();
     println!(
         "faults: {} kills, {} crash points, {} freezes, {} orderly restarts, {} cuts of relays and {} of writers, \
-         {} long transactions, {} bursts, {} replays, {} discards",
+         {} long transactions, {} bursts, {} replays, {} discards, {} retentions, {} resizes",
         count(|kind| *kind == FaultKind::Kill),
         count(|kind| matches!(kind, FaultKind::Crash(_))),
         count(|kind| *kind == FaultKind::Stop),
@@ -45,6 +45,8 @@ fn faults(evidence: &Evidence) {
         count(|kind| *kind == FaultKind::Burst),
         count(|kind| *kind == FaultKind::Replay),
         count(|kind| *kind == FaultKind::Discard),
+        count(|kind| *kind == FaultKind::Retention),
+        count(|kind| *kind == FaultKind::Resize),
     );
 }
 

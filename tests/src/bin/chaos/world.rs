@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use outbox_sdk::Migrator;
+use outbox_relay::maintenance::{MaintenanceError, Retention};
+use outbox_sdk::backend::{Decision, LetterFilter, LetterState, Operate as _};
+use outbox_sdk::{Migrator, Tables};
 use outbox_tests::PgTestDb;
 use sqlx::postgres::PgPoolOptions;
-use sqlx::{PgPool, Row as _};
+use sqlx::{PgPool, Postgres, Row as _};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +43,7 @@ pub(crate) struct World {
     pool: PgPool,
     incarnations: u32,
     faults: Vec<Fault>,
+    aged_below: i64,
     snapshots: Arc<Mutex<Vec<Snapshot>>>,
     watching: CancellationToken,
     // Last, so that it outlives what is above.
@@ -69,6 +72,7 @@ impl World {
             pool,
             incarnations: 0,
             faults: Vec::new(),
+            aged_below: 0,
             snapshots: Arc::default(),
             watching: CancellationToken::new(),
             _db: db,
@@ -203,6 +207,76 @@ impl World {
         Ok(())
     }
 
+    // --- operators ---------------------------------------------------------------------------------------------------------
+
+    /// Decides about some of the webhook consumer's dead letters; how many there were.
+    pub(crate) async fn decide(&mut self, decision: Decision, most: u32) -> Result<usize, Failure> {
+        let from = now();
+        let mut conn = self.pool.acquire().await?;
+        let filter = LetterFilter {
+            consumer: Some(WEBHOOK.to_owned()),
+            state: Some(LetterState::Dead),
+            ..LetterFilter::default()
+        };
+        let tables = Tables::default();
+        let dead = Postgres::dead_letter_keys(&mut conn, &tables, &filter, None, most).await?;
+        let keys: Vec<_> = dead.into_iter().map(|aged| aged.key).collect();
+        let decided = Postgres::decide(&mut conn, &tables, &keys, decision, None).await?.len();
+        let kind = if decision == Decision::Replay { FaultKind::Replay } else { FaultKind::Discard };
+        self.note(from, kind, None);
+        Ok(decided)
+    }
+
+    /// Makes the first part of the events old, those that are done with.
+    pub(crate) async fn age(&mut self, part: f64) -> Result<(), Failure> {
+        let below: i64 = sqlx::query_scalar(
+            "SELECT coalesce(min(id) + ((max(id) - min(id)) * $1)::bigint, 0) FROM outbox.event",
+        )
+        .bind(part)
+        .fetch_one(&self.pool)
+        .await?;
+        self.aged_below = self.aged_below.max(below);
+        sqlx::query(
+            "UPDATE outbox.event SET created_at = created_at - interval '20 days', \
+                 available_at = available_at - interval '20 days', dispatched_at = dispatched_at - interval '20 days' \
+             WHERE id < $1 AND status = 'dispatched'",
+        )
+        .bind(below)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Has what is old deleted.
+    pub(crate) async fn compact(&mut self, part: f64) -> Result<(), Failure> {
+        let from = now();
+        self.age(part).await?;
+        match Retention::new(self.pool.clone()).run_once().await {
+            // A process that is killed at it, or works at it, is no defect.
+            Ok(_) | Err(MaintenanceError::Busy) => {}
+            Err(error) => return Err(Failure::new(error)),
+        }
+        self.note(from, FaultKind::Retention, None);
+        Ok(())
+    }
+
+    /// Gives the webhook's consumer another number of slots: one relay after the other begins anew with it.
+    pub(crate) async fn resize(&mut self, slots: u16) -> Result<(), Failure> {
+        let from = now();
+        self.stage.slots = slots;
+        for _ in 0..self.relays.len() {
+            let mut relay = self.relays.remove(0);
+            if relay.program == Program::Webhook {
+                self.start(relay.program)?;
+                self.end(&mut relay).await?;
+            } else {
+                self.relays.push(relay);
+            }
+        }
+        self.note(from, FaultKind::Resize, None);
+        Ok(())
+    }
+
     /// Notes at once what the consumer is through with.
     pub(crate) async fn look(&self) -> Result<(), Failure> {
         if let Some(snapshot) = snapshot(&self.pool).await? {
@@ -225,7 +299,7 @@ impl World {
             .await?;
             let stalled: i64 = sqlx::query_scalar(
                 "SELECT (SELECT count(*) FROM outbox.stall) \
-                    + (SELECT count(*) FROM outbox.dead_letter WHERE state = 'replay')",
+                    + (SELECT count(*) FROM outbox.dead_letter WHERE state = 'replay' OR NOT recorded)",
             )
             .fetch_one(&self.pool)
             .await?;
@@ -260,6 +334,7 @@ impl World {
             arrivals: self.receiver.arrivals(),
             faults: self.faults.clone(),
             turns: self.turns().await?,
+            aged_below: self.aged_below,
             snapshots,
             effects: ids("SELECT event_id FROM chaos.effect").await?,
             business: business.into_iter().map(i64::unsigned_abs).collect(),
@@ -324,21 +399,22 @@ impl World {
 /// One statement, so that both tables are seen at the same moment.
 async fn snapshot(pool: &PgPool) -> sqlx::Result<Option<Snapshot>> {
     let rows = sqlx::query(
-        "SELECT NULL, settled::text, 0::bigint FROM outbox.consumer WHERE name = $1 \
-         UNION ALL SELECT lane, NULL, head_id FROM outbox.stall WHERE consumer = $1",
+        "SELECT NULL, settled::text, slot::bigint AS number FROM outbox.consumer WHERE name = $1 \
+         UNION ALL SELECT lane, NULL, head_id FROM outbox.stall WHERE consumer = $1 ORDER BY number",
     )
     .bind(WEBHOOK)
     .fetch_all(pool)
     .await?;
     let mut found = BTreeMap::new();
-    let mut settled = None;
+    let mut slots = Vec::new();
     for row in &rows {
         match row.get::<Option<String>, _>(0) {
             Some(lane) => {
                 found.insert(lane, row.get::<i64, _>(2));
             }
-            None => settled = Some(row.get::<String, _>(1)),
+            None => slots.push(row.get::<String, _>(1)),
         }
     }
-    Ok(settled.map(|settled| Snapshot { at: now(), settled, stalls: found.into_iter().collect() }))
+    let stalls = found.into_iter().collect();
+    Ok((!slots.is_empty()).then(|| Snapshot { at: now(), slots, stalls }))
 }

@@ -14,11 +14,11 @@ pub(super) fn check(case: &mut Case<'_>) {
 }
 
 /// The writer knows whether it committed, or the business row does; the event must have the same fate. (Retention may
-/// have deleted the row of an event that is dispatched: what the relay delivered of it still counts below.)
+/// have deleted the row of an old event that was accepted: what the relay delivered of it still counts below.)
 fn atomic(case: &mut Case<'_>) {
     let evidence = case.evidence;
     let stored: BTreeSet<i64> = evidence.events.iter().map(|event| event.id).collect();
-    let oldest = stored.first().copied().unwrap_or(i64::MAX);
+    let accepted = accepted(case);
     for write in &evidence.writes {
         let committed = case.exists.contains_key(&write.id);
         let (figure, known) = match write.outcome {
@@ -31,12 +31,20 @@ fn atomic(case: &mut Case<'_>) {
         if known.is_some_and(|known| known != committed) {
             let text = format!("transaction {tx} ended as {:?}, its change says {committed}", write.outcome);
             case.violation(Kind::NotAtomic, text);
-        } else if stored.contains(&id) != committed && (!committed || id > oldest) {
+        } else if stored.contains(&id) != committed
+            && (!committed || id >= evidence.aged_below || !accepted.contains(&id))
+        {
             let text =
                 format!("event {id} of transaction {tx}: stored {}, its change {committed}", !committed);
             case.violation(Kind::NotAtomic, text);
         }
     }
+}
+
+/// Events that the receiver has taken.
+fn accepted(case: &Case<'_>) -> BTreeSet<i64> {
+    let arrivals = case.evidence.arrivals.iter();
+    arrivals.filter(|arrival| arrival.answer == Answer::Accepted).map(|arrival| arrival.id).collect()
 }
 
 fn delivered(case: &mut Case<'_>) {
@@ -50,8 +58,7 @@ fn delivered(case: &mut Case<'_>) {
             case.violation(Kind::Phantom, text);
         }
     }
-    let accepted: BTreeSet<i64> =
-        evidence.arrivals.iter().filter(|a| a.answer == Answer::Accepted).map(|a| a.id).collect();
+    let accepted = accepted(case);
     let lost: Vec<i64> = case
         .exists
         .keys()
@@ -92,8 +99,7 @@ fn effects(case: &mut Case<'_>) {
 /// What the recorder wrote, if it ran.
 fn statuses(case: &mut Case<'_>) {
     let evidence = case.evidence;
-    let accepted: BTreeSet<i64> =
-        evidence.arrivals.iter().filter(|a| a.answer == Answer::Accepted).map(|a| a.id).collect();
+    let accepted = accepted(case);
     for event in &evidence.events {
         let state = case.dead.get(&event.id).copied();
         let right = match event.status.as_str() {

@@ -58,7 +58,7 @@ fn run() -> Evidence {
         ],
         faults: vec![fault(3_000_000, 3_000_000, FaultKind::Kill, 1)],
         turns: vec![turn(900_000, 1, TurnKind::Claimed), turn(3_900_000, 2, TurnKind::Claimed)],
-        snapshots: vec![Snapshot { at: 3_050_000, settled: "{[1,2)}".to_owned(), stalls: Vec::new() }],
+        snapshots: vec![Snapshot { at: 3_050_000, slots: vec!["{[1,2)}".to_owned()], stalls: Vec::new() }],
         effects: vec![1, 2, 3, 5],
         business: vec![1, 2, 4],
         events: [1, 2, 3]
@@ -70,6 +70,7 @@ fn run() -> Evidence {
         consumers: [WEBHOOK, HANDLER]
             .map(|name| Consumer { name: name.to_owned(), settled: "{[1,6)}".to_owned(), stalled_lanes: 0 })
             .into(),
+        aged_below: 0,
         idle_in_transaction: 0,
     }
 }
@@ -98,6 +99,29 @@ fn a_commit_without_its_change_or_its_event_is_noticed() {
     let rolled_back_but_stored = Event { id: 4, status: "pending".to_owned() };
     assert_eq!(kinds(|run| run.events.push(rolled_back_but_stored)), [Kind::NotAtomic]);
     assert_eq!(kinds(|run| run.events.retain(|event| event.id != 3)), [Kind::NotAtomic]);
+}
+
+#[test]
+fn an_event_that_was_deleted_too_early_is_noticed() {
+    let deleted = |run: &mut Evidence, id: i64, aged_below: i64| {
+        run.events.retain(|event| event.id != id);
+        run.aged_below = aged_below;
+    };
+    assert_eq!(kinds(|run| deleted(run, 2, 3)), [], "old, and accepted");
+    assert_eq!(kinds(|run| deleted(run, 2, 2)), [Kind::NotAtomic], "young");
+    assert_eq!(kinds(|run| deleted(run, 5, 6)), [Kind::NotAtomic], "dead, and not acknowledged");
+}
+
+#[test]
+fn with_several_slots_the_one_of_the_lane_counts() {
+    let lane = outbox_sdk::Lane::parse(LANE).unwrap();
+    let own = usize::try_from(outbox_sdk::slot_of(&lane, 2)).unwrap();
+    let settled = |run: &mut Evidence, slot: usize| {
+        run.snapshots[0].slots = vec!["{[1,2)}".to_owned(), "{[1,2)}".to_owned()];
+        run.snapshots[0].slots[slot] = "{[1,3)}".to_owned();
+    };
+    assert_eq!(kinds(|run| settled(run, own)), [Kind::Settled]);
+    assert_eq!(kinds(|run| settled(run, 1 - own)), []);
 }
 
 #[test]
@@ -164,7 +188,7 @@ fn a_copy_needs_a_reason() {
 
 #[test]
 fn a_copy_of_what_was_settled_is_noticed_whatever_happened() {
-    let settled = |run: &mut Evidence| run.snapshots[0].settled = "{[1,3)}".to_owned();
+    let settled = |run: &mut Evidence| run.snapshots[0].slots[0] = "{[1,3)}".to_owned();
     assert_eq!(kinds(settled), [Kind::Settled]);
     // Under a stall row it is not through.
     let stalled = |run: &mut Evidence| {

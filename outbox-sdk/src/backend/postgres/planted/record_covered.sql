@@ -1,0 +1,6 @@
+-- record: what a waiting lane stands for is taken for delivered.
+-- instead of
+    WHERE NOT ({covered})
+),
+-- this
+),
