@@ -19,26 +19,47 @@ pub(super) struct Document<'a> {
     pub(super) root: Loc,
 }
 
-/// What the provers and the search for a payload come to, apart from each other.
+/// Why our own prover did not get through.
+pub(super) struct Failure<'a> {
+    reasons: Vec<Reason<'a>>,
+    exhausted: bool,
+}
+
+/// Our own prover alone.
+pub(super) fn prove<'a>(
+    world: &mut World<'a>,
+    same: &mut Sameness,
+    direction: Direction,
+    writer: Loc,
+    reader: Loc,
+) -> Result<(), Failure<'a>> {
+    let (from, to) = (world.state(&[(writer, true)]), world.state(&[(reader, false)]));
+    let mut prover = Prover::new(world, same, direction);
+    if prover.prove(from, to, At { writer, reader }) {
+        return Ok(());
+    }
+    Err(Failure { reasons: std::mem::take(&mut prover.reasons), exhausted: prover.exhausted })
+}
+
+/// What the second prover and the search for a payload come to, where our own prover did not get through.
+#[derive(Clone, Copy)]
 struct Evidence {
-    proved: bool,
     covers: Answer,
     witness: bool,
 }
 
 impl Evidence {
-    fn verdict(&self) -> Verdict {
-        match (self.proved, self.covers, self.witness) {
-            (_, _, true) | (_, Answer::No, false) => Verdict::Breaking,
-            (true, ..) | (_, Answer::Yes, false) => Verdict::Compatible,
-            (false, Answer::Unknown, false) => Verdict::Undecided,
+    fn verdict(self) -> Verdict {
+        match (self.covers, self.witness) {
+            (_, true) | (Answer::No, false) => Verdict::Breaking,
+            (Answer::Yes, false) => Verdict::Compatible,
+            (Answer::Unknown, false) => Verdict::Undecided,
         }
     }
 
     /// Whether two ways to decide say opposite things.
-    fn contradicts(&self) -> bool {
-        self.proved && (self.covers == Answer::No || self.witness)
-            || self.covers == Answer::Yes && self.witness
+    fn contradicts(self) -> bool {
+        self.covers == Answer::Yes && self.witness
     }
 }
 
@@ -50,13 +71,11 @@ pub(super) fn decide<'a>(
     writer: Document<'a>,
     reader: Document<'a>,
 ) -> (Verdict, Vec<Finding>) {
-    let (from, to) = (world.state(&[(writer.root, true)]), world.state(&[(reader.root, false)]));
-    let mut prover = Prover::new(world, same, direction);
-    let proved = prover.prove(from, to, At { writer: writer.root, reader: reader.root });
-    let (reasons, exhausted) = (std::mem::take(&mut prover.reasons), prover.exhausted);
-    if proved {
-        return (Verdict::Compatible, Vec::new());
-    }
+    let Failure { reasons, exhausted } = match prove(world, same, direction, writer.root, reader.root) {
+        Ok(()) => return (Verdict::Compatible, Vec::new()),
+        Err(failure) => failure,
+    };
+    let from = world.state(&[(writer.root, true)]);
     let judge = Judge::of(from, writer.schema, reader.schema);
     let mut witnesses: Vec<Option<Value>> = Vec::new();
     for reason in reasons.iter().take(MAX_SOUGHT) {
@@ -75,7 +94,7 @@ pub(super) fn decide<'a>(
             *first = found;
         }
     }
-    let evidence = Evidence { proved, covers, witness: witnesses.iter().any(Option::is_some) };
+    let evidence = Evidence { covers, witness: witnesses.iter().any(Option::is_some) };
     let verdict = evidence.verdict();
     if verdict == Verdict::Compatible {
         return (verdict, Vec::new());
@@ -94,7 +113,6 @@ pub(super) fn decide<'a>(
     if findings.is_empty() {
         findings.push(too_complex(direction));
     }
-    // What has no payload of its own beside others that have one follows from those, or is not certain.
     (verdict, distinct(findings))
 }
 
@@ -160,4 +178,21 @@ fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_that_contradicts_itself_is_breaking() {
+        let evidence = |covers, witness| Evidence { covers, witness };
+        assert_eq!(evidence(Answer::Unknown, false).verdict(), Verdict::Undecided);
+        assert_eq!(evidence(Answer::Yes, false).verdict(), Verdict::Compatible);
+        assert_eq!(evidence(Answer::No, false).verdict(), Verdict::Breaking);
+        let contradiction = evidence(Answer::Yes, true);
+        assert_eq!((contradiction.verdict(), contradiction.contradicts()), (Verdict::Breaking, true));
+        let message = disagreement(Direction::Forward).message;
+        assert!(message.contains("internal disagreement, please report"), "{message}");
+    }
 }

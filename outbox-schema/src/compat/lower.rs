@@ -8,7 +8,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
-use super::world::{FALSE, Loc, TRUE, World};
+use super::world::{FALSE, Loc, MAX_ALTERNATIVES, TRUE, World};
 use crate::document::{OPEN_ENUM, is_annotation};
 use crate::formats::RANGES;
 
@@ -545,6 +545,9 @@ impl<'a> World<'a> {
         let overlaps = self.overlaps(branches);
         let mut union = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
+            if union.len() > MAX_ALTERNATIVES {
+                return opaque_any(*branch, "anyOf");
+            }
             let mut also = Vec::new();
             for other in &overlaps[i] {
                 for alt in self.alternatives(branches[*other]).iter() {

@@ -26,10 +26,14 @@ mod decimal;
 mod finding;
 mod lower;
 mod prove;
+#[cfg(test)]
+mod random;
 pub mod report;
 mod rules;
 mod same;
 mod second;
+#[cfg(test)]
+mod tests;
 mod witness;
 mod world;
 
@@ -38,13 +42,18 @@ use serde_json::Value;
 pub use finding::{Comparison, Direction, Finding, Rule, Severity, Side, Verdict};
 
 use decide::{Document, decide, too_complex};
+use rules::notes::notes;
 use same::Sameness;
 use world::World;
 
+use crate::branching::{Branches, MAX_BRANCHES};
+use crate::document::for_each_schema;
 use crate::fingerprint::Fingerprint;
 
 /// How deep a document may be nested.
 const MAX_DEPTH: usize = 256;
+/// Bytes of stack for a walk; only what is used is taken.
+const STACK: usize = 64 << 20;
 
 /// Compares two schema documents of one event type and major.
 ///
@@ -52,9 +61,8 @@ const MAX_DEPTH: usize = 256;
 /// [undecided](Verdict::Undecided), as is whatever cannot be proved.
 #[must_use]
 pub fn compare(old: &Value, new: &Value) -> Comparison {
-    if is_deep(old) || is_deep(new) {
-        let findings = [Direction::Backward, Direction::Forward].map(too_complex).into();
-        return Comparison { backward: Verdict::Undecided, forward: Verdict::Undecided, findings };
+    if [old, new].into_iter().any(|document| is_deep(document) || is_broad(document)) {
+        return undecided();
     }
     if Fingerprint::of(old) == Fingerprint::of(new) {
         return Comparison {
@@ -63,6 +71,16 @@ pub fn compare(old: &Value, new: &Value) -> Comparison {
             findings: Vec::new(),
         };
     }
+    // On a stack of its own: what nesting the limits allow must not depend on what the caller has left.
+    let compared = std::thread::scope(|scope| {
+        let walk = || walk(old, new);
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, walk).ok()?;
+        thread.join().ok()
+    });
+    compared.unwrap_or_else(undecided)
+}
+
+fn walk(old: &Value, new: &Value) -> Comparison {
     let mut world = World::new();
     let old = Document { schema: old, root: world.document(old) };
     let new = Document { schema: new, root: world.document(new) };
@@ -70,10 +88,26 @@ pub fn compare(old: &Value, new: &Value) -> Comparison {
     let (backward, mut findings) = decide(&mut world, &mut same, Direction::Backward, old, new);
     let (forward, more) = decide(&mut world, &mut same, Direction::Forward, new, old);
     findings.extend(more);
+    findings.extend(notes(&mut world, old.root, new.root));
     findings.sort_by(|a, b| {
         (b.severity, &a.pointer, a.rule, a.direction).cmp(&(a.severity, &b.pointer, b.rule, b.direction))
     });
     Comparison { backward, forward, findings }
+}
+
+fn undecided() -> Comparison {
+    let findings = [Direction::Backward, Direction::Forward].map(too_complex).into();
+    Comparison { backward: Verdict::Undecided, forward: Verdict::Undecided, findings }
+}
+
+/// Whether a document offers more alternatives at one place than can be tried, which the registry refuses too.
+fn is_broad(document: &Value) -> bool {
+    let mut branches = Branches::of(document);
+    let mut broad = false;
+    for_each_schema(document, "", &mut |_, schema| {
+        broad = broad || branches.count_object(schema) > MAX_BRANCHES;
+    });
+    broad
 }
 
 /// Whether a document is nested deeper than is walked.

@@ -24,6 +24,21 @@ const MAX_REASONS: usize = 200;
 /// How many times an alternative is split into cases.
 const MAX_SPLITS: u8 = 3;
 
+/// How an alternative came to be looked at.
+#[derive(Clone, Copy)]
+struct Case {
+    /// It is the writer's only one of its type.
+    only: bool,
+    /// How many times it was split into cases.
+    splits: u8,
+}
+
+impl Case {
+    fn deeper(self) -> Self {
+        Self { splits: self.splits + 1, ..self }
+    }
+}
+
 /// Where both sides are, for pointers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
@@ -118,9 +133,11 @@ impl<'w, 'a> Prover<'w, 'a> {
         let first = self.reasons.len();
         let theirs = self.world.expand(reader);
         let mut proved = true;
-        for alt in self.world.expand(writer).iter() {
+        let mine = self.world.expand(writer);
+        for alt in mine.iter() {
             if !self.world.alt_is_empty(alt) {
-                proved &= self.cover(alt, reader, &theirs, at, 0);
+                let only = mine.iter().filter(|other| other.kinds() & alt.kinds() != 0).count() == 1;
+                proved &= self.cover(alt, reader, &theirs, at, Case { only, splits: 0 });
             }
         }
         if !proved {
@@ -185,11 +202,14 @@ impl<'w, 'a> Prover<'w, 'a> {
     /// Whether a state accepts each of a list of alternatives.
     pub(super) fn all_within(&mut self, alts: &[Alt<'a>], reader: State, at: At) -> bool {
         let theirs = self.world.expand(reader);
-        alts.iter().all(|alt| self.world.alt_is_empty(alt) || self.cover(alt, reader, &theirs, at, 0))
+        alts.iter().all(|alt| {
+            self.world.alt_is_empty(alt)
+                || self.cover(alt, reader, &theirs, at, Case { only: true, splits: 0 })
+        })
     }
 
     /// Whether the reader's alternatives together accept one of the writer's.
-    fn cover(&mut self, alt: &Alt<'a>, reader: State, theirs: &[Alt<'a>], at: At, splits: u8) -> bool {
+    fn cover(&mut self, alt: &Alt<'a>, reader: State, theirs: &[Alt<'a>], at: At, case: Case) -> bool {
         if let Shape::Literals(values) = &alt.shape {
             let refused: Vec<_> =
                 values.iter().filter(|value| self.world.has(reader, value) != Some(true)).cloned().collect();
@@ -225,18 +245,25 @@ impl<'w, 'a> Prover<'w, 'a> {
             .filter(|their| self.world.meet(alt, their).is_some_and(|met| !self.world.alt_is_empty(&met)))
             .map(|their| (*their).clone())
             .collect();
-        if splits < MAX_SPLITS && possible.len() > 1 && self.split(alt, reader, &possible, at, splits) {
+        if case.splits < MAX_SPLITS && possible.len() > 1 && self.split(alt, reader, &possible, at, case) {
             self.reasons.truncate(first);
             return true;
         }
         self.reasons.truncate(first);
         // What is nearest is explained: the only alternative, the one with the same tag, or the one that misses least.
         let nearest = attempts.into_iter().min_by_key(|(_, reasons)| reasons.len());
+        let misses_a_member = |reasons: &[Reason<'a>]| {
+            use Rule::{FieldAddedRequired, FieldRemovedRequired, RequiredAdded, RequiredRemoved};
+            let rules = [FieldAddedRequired, FieldRemovedRequired, RequiredAdded, RequiredRemoved];
+            reasons.iter().any(|reason| rules.contains(&reason.rule))
+        };
         match nearest {
-            Some((_, reasons)) if of_kind.len() == 1 || !tags.is_empty() && !reasons.is_empty() => {
+            Some((_, reasons))
+                if of_kind.len() == 1 && case.only
+                    || !reasons.is_empty() && (!tags.is_empty() || !misses_a_member(&reasons)) =>
+            {
                 self.reasons.extend(reasons);
             }
-            Some((_, reasons)) if possible.len() == 1 => self.reasons.extend(reasons),
             _ => self.not_offered(alt, reader, theirs, at),
         }
         false
@@ -276,7 +303,7 @@ impl<'w, 'a> Prover<'w, 'a> {
     }
 
     /// Whether the alternative is covered case by case.
-    fn split(&mut self, alt: &Alt<'a>, reader: State, theirs: &[Alt<'a>], at: At, splits: u8) -> bool {
+    fn split(&mut self, alt: &Alt<'a>, reader: State, theirs: &[Alt<'a>], at: At, case: Case) -> bool {
         match &alt.shape {
             Shape::Number(numbers) => super::rules::numbers::joined(numbers, theirs),
             Shape::Text(_) => {
@@ -293,7 +320,7 @@ impl<'w, 'a> Prover<'w, 'a> {
                 }
                 let mut rest = alt.clone();
                 rest.excluded.extend(literals);
-                self.cover(&rest, reader, theirs, at, splits + 1)
+                self.cover(&rest, reader, theirs, at, case.deeper())
             }
             Shape::Object(objects) => {
                 let mut names: Vec<&'a str> = objects.required.iter().copied().collect();
@@ -302,17 +329,17 @@ impl<'w, 'a> Prover<'w, 'a> {
                 let mut seen = HashSet::new();
                 for name in names.into_iter().filter(|name| seen.insert(*name)) {
                     let Some(cases) = self.cases(objects, name, theirs) else { continue };
-                    let covered = cases.into_iter().all(|case| {
+                    let covered = cases.into_iter().all(|value| {
                         let mut alt = alt.clone();
                         if let Shape::Object(objects) = &mut alt.shape {
                             let mut layer = Layer::default();
-                            layer.members.insert(name, Some(case));
+                            layer.members.insert(name, Some(value));
                             objects.layers.push((Rc::new(layer), false));
-                            if case != FALSE {
+                            if value != FALSE {
                                 objects.required.insert(name);
                             }
                         }
-                        self.world.alt_is_empty(&alt) || self.cover(&alt, reader, theirs, at, splits + 1)
+                        self.world.alt_is_empty(&alt) || self.cover(&alt, reader, theirs, at, case.deeper())
                     });
                     if covered {
                         return true;
@@ -411,7 +438,12 @@ impl<'w, 'a> Prover<'w, 'a> {
         }
     }
 
-    fn known_texts(&mut self, objects: &super::lower::Objects<'a>, name: &str) -> Option<Vec<Value>> {
+    /// The known values of a member that is an open enum.
+    pub(super) fn known_texts(
+        &mut self,
+        objects: &super::lower::Objects<'a>,
+        name: &str,
+    ) -> Option<Vec<Value>> {
         let member = self.world.member(objects, name);
         self.world.expand(member).iter().find_map(|alt| match &alt.shape {
             Shape::Text(texts) => texts.known.clone(),

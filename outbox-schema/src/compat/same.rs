@@ -11,9 +11,10 @@ use crate::document::{Place, is_annotation, is_set, place};
 /// How deep schemas are followed.
 const MAX_DEPTH: u32 = 100;
 
-/// Pairs of schemas that were looked at.
+/// Pairs of schemas that were looked at. With `defaults`, what absence means counts too.
 #[derive(Default)]
 pub(super) struct Sameness {
+    defaults: bool,
     known: HashMap<(Loc, Loc), bool>,
     /// Pairs that were found or assumed to be the same, in that order.
     trail: Vec<(Loc, Loc)>,
@@ -21,6 +22,10 @@ pub(super) struct Sameness {
 }
 
 impl Sameness {
+    pub(super) fn with_defaults() -> Self {
+        Self { defaults: true, ..Self::default() }
+    }
+
     /// Whether each schema of the reader's state is one of the writer's.
     pub(super) fn plainly_within(&mut self, world: &mut World<'_>, writer: State, reader: State) -> bool {
         let (writer, reader) = (world.items(writer), world.items(reader));
@@ -74,10 +79,12 @@ impl Sameness {
         (b, y): (Loc, &'a Map<String, Value>),
         wanted: impl Fn(&str) -> bool,
     ) -> bool {
+        let defaults = self.defaults;
         let counts = |keyword: &&String| {
             wanted(keyword)
                 && !is_annotation(keyword)
-                && !matches!(keyword.as_str(), "$defs" | "definitions" | "$id" | "default")
+                && !matches!(keyword.as_str(), "$defs" | "definitions" | "$id")
+                && (defaults || *keyword != "default")
         };
         x.keys().filter(counts).count() == y.keys().filter(counts).count()
             && x.iter().filter(|(keyword, _)| counts(keyword)).all(|(keyword, x)| {

@@ -15,6 +15,49 @@ use crate::formats::RANGES;
 /// How deep schemas are followed.
 const MAX_DEPTH: u32 = 100;
 
+/// The keywords that the engine takes as this one does.
+const KEYWORDS: &[&str] = &[
+    "$ref",
+    "additionalProperties",
+    "allOf",
+    "anyOf",
+    "const",
+    "contains",
+    "dependentRequired",
+    "dependentSchemas",
+    "else",
+    "enum",
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "format",
+    "if",
+    "items",
+    "maxContains",
+    "maxItems",
+    "maxLength",
+    "maxProperties",
+    "maximum",
+    "minContains",
+    "minItems",
+    "minLength",
+    "minProperties",
+    "minimum",
+    "multipleOf",
+    "not",
+    "oneOf",
+    "pattern",
+    "patternProperties",
+    "prefixItems",
+    "properties",
+    "propertyNames",
+    "required",
+    "then",
+    "type",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "uniqueItems",
+];
+
 /// What another way to decide inclusion says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
@@ -48,8 +91,12 @@ impl Canonical {
                 .canonicalize(schema)
                 .ok()
         };
-        let writer = Lowering { world, closing: true, queue: Vec::new() }.document(writer);
-        let reader = Lowering { world, closing: false, queue: Vec::new() }.document(reader);
+        let mut lower = |root, closing| {
+            let mut lowering = Lowering { world, closing, strange: false, queue: Vec::new() };
+            let lowered = lowering.document(root);
+            (!lowering.strange).then_some(lowered)
+        };
+        let (writer, reader) = (lower(writer, true)?, lower(reader, false)?);
         Some(Self { writer: form(&writer)?, reader: form(&reader)? })
     }
 }
@@ -74,6 +121,8 @@ impl SecondProver for Canonical {
 struct Lowering<'w, 'a> {
     world: &'w mut World<'a>,
     closing: bool,
+    /// There is something that the engine would pass over.
+    strange: bool,
     queue: Vec<(Loc, bool)>,
 }
 
@@ -118,6 +167,10 @@ impl<'a> Lowering<'_, 'a> {
         for (keyword, value) in schema {
             let left_out = is_annotation(keyword)
                 || matches!(keyword.as_str(), "$defs" | "definitions" | "default" | "$id" | OPEN_ENUM);
+            // A writer of an open enum knows less than its schema allows; unknown keywords say nothing to the engine.
+            self.strange |= depth > MAX_DEPTH
+                || keyword == OPEN_ENUM && self.closing
+                || !left_out && !KEYWORDS.contains(&keyword.as_str());
             if left_out || depth > MAX_DEPTH {
                 continue;
             }

@@ -23,7 +23,7 @@ pub(super) const FALSE: Loc = 0;
 pub(super) const TRUE: Loc = 1;
 
 /// More alternatives than this are not told apart.
-const MAX_ALTERNATIVES: usize = 4_096;
+pub(super) const MAX_ALTERNATIVES: usize = 4_096;
 /// How deep schemas that apply to the same value may be nested.
 const MAX_NESTING: u32 = 40;
 /// How deep values are followed.
@@ -62,6 +62,8 @@ struct Brief<'a> {
     members: BTreeMap<&'a str, Vec<Loc>>,
     /// Each the only names that an object can have.
     closed: Vec<Vec<&'a str>>,
+    /// Each a union, one branch of which holds.
+    unions: Vec<Vec<Loc>>,
 }
 
 pub(super) struct World<'a> {
@@ -552,6 +554,14 @@ impl<'a> World<'a> {
         {
             brief.closed.push(members.into_iter().flatten().map(|(name, _)| name.as_str()).collect());
         }
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(branches)) = schema.get(keyword) {
+                let branches = branches.iter().enumerate();
+                brief
+                    .unions
+                    .push(branches.map(|(i, branch)| self.child_at(loc, branch, keyword, i)).collect());
+            }
+        }
         let mut parts = Vec::new();
         if let Some(target) = schema.get("$ref").and_then(Value::as_str) {
             parts.extend(self.referred(loc, target));
@@ -571,6 +581,7 @@ impl<'a> World<'a> {
                 brief.members.entry(name).or_default().extend(locs);
             }
             brief.closed.extend(part.closed.iter().cloned());
+            brief.unions.extend(part.unions.iter().cloned());
         }
     }
 
@@ -640,6 +651,20 @@ impl<'a> World<'a> {
                 }
             }
         }
+        if depth == 0 {
+            return false;
+        }
+        for (one, other) in [(a, b), (b, a)] {
+            for branches in one.unions.iter().filter(|branches| branches.len() <= 64) {
+                let all_apart = branches.iter().all(|branch| {
+                    let branch = self.brief(*branch);
+                    self.apart(&branch, other, depth - 1)
+                });
+                if all_apart {
+                    return true;
+                }
+            }
+        }
         if kinds != OBJECT {
             return false;
         }
@@ -648,18 +673,17 @@ impl<'a> World<'a> {
                 return true;
             }
         }
-        depth > 0
-            && a.required.iter().filter(|name| b.required.contains(name)).any(|name| {
-                let none = Vec::new();
-                let theirs = b.members.get(name).unwrap_or(&none).clone();
-                a.members.get(name).unwrap_or(&none).iter().any(|mine| {
-                    let mine = self.brief(*mine);
-                    theirs.iter().any(|theirs| {
-                        let theirs = self.brief(*theirs);
-                        self.apart(&mine, &theirs, depth - 1)
-                    })
+        a.required.iter().filter(|name| b.required.contains(name)).any(|name| {
+            let none = Vec::new();
+            let theirs = b.members.get(name).unwrap_or(&none).clone();
+            a.members.get(name).unwrap_or(&none).iter().any(|mine| {
+                let mine = self.brief(*mine);
+                theirs.iter().any(|theirs| {
+                    let theirs = self.brief(*theirs);
+                    self.apart(&mine, &theirs, depth - 1)
                 })
             })
+        })
     }
 }
 
@@ -676,8 +700,8 @@ fn write(alt: &mut Alt<'_>) {
 /// variants, which are members that it does not declare.
 fn close(alt: &mut Alt<'_>) {
     let Shape::Object(objects) = &mut alt.shape else { return };
-    if !objects.declared || objects.known.is_some() || objects.layers.iter().any(|(layer, _)| layer.explicit)
-    {
+    let mut layers = objects.layers.iter().map(|(layer, _)| layer).chain(&objects.also);
+    if !objects.declared || objects.known.is_some() || layers.any(|layer| layer.explicit) {
         return;
     }
     let layer = Layer { rest: Some(FALSE), closure: true, ..declared_names(objects) };

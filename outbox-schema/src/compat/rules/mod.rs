@@ -1,6 +1,7 @@
 //! One file per keyword family: what each constraint of a reader asks of a writer, and what is said where it is not met.
 
 mod lists;
+pub(super) mod notes;
 pub(super) mod numbers;
 mod objects;
 mod texts;
@@ -155,7 +156,7 @@ impl<'a> Prover<'_, 'a> {
                 format!("`not` differs, and whether {} miss it cannot be told", self.writers())
             };
             let help = if union {
-                "tell the alternatives apart by a tag, or use `anyOf`".to_owned()
+                format!("tell the alternatives apart by a tag, or use `anyOf`, {NEW_MAJOR}")
             } else {
                 format!("keep `not` as it is, {NEW_MAJOR}")
             };

@@ -39,7 +39,10 @@ impl<'a> Prover<'_, 'a> {
         }
         let known = match &alt.shape {
             Shape::Text(texts) => texts.known.is_some(),
-            Shape::Object(objects) => objects.known.is_some(),
+            Shape::Object(objects) => {
+                let mut required = objects.required.iter();
+                objects.known.is_some() || required.any(|name| self.known_texts(objects, name).is_some())
+            }
             _ => false,
         };
         let (rule, message, help) = if known {
