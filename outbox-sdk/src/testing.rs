@@ -37,7 +37,7 @@
 //!
 //! # #[cfg(feature = "sqlite")]
 //! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn main() -> Result<(), HandlerError> {
 //! let pool = testing::sqlite().await?;
 //!
 //! // The service.
@@ -68,7 +68,7 @@
 //! # #[cfg(feature = "postgres")]
 //! # async fn test<H: outbox_sdk::Handler<sqlx::Postgres>>(
 //! #     pool: sqlx::PgPool, handler: H, envelope: outbox_sdk::Envelope,
-//! # ) -> Result<(), Box<dyn std::error::Error>> {
+//! # ) -> Result<(), outbox_sdk::HandlerError> {
 //! let mut tx = pool.begin().await?;
 //! handler.handle(&envelope, &mut tx).await?;
 //! let name: String = sqlx::query_scalar("SELECT name FROM names").fetch_one(&mut *tx).await?;
