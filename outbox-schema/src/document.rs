@@ -130,7 +130,7 @@ pub(crate) fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value>
     Some(schema)
 }
 
-fn percent_decode(text: &str) -> Option<String> {
+pub(crate) fn percent_decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
@@ -150,7 +150,7 @@ fn percent_decode(text: &str) -> Option<String> {
 
 /// The document as it is committed: members sorted everywhere, `required` sorted. With `annotations` false they are
 /// left out.
-#[cfg(any(test, feature = "drift"))]
+#[cfg(any(test, feature = "drift", feature = "import"))]
 pub(crate) fn tidy(schema: &Value, annotations: bool) -> Value {
     let Value::Object(object) = schema else { return schema.clone() };
     let mut tidied = Map::new();

@@ -271,7 +271,7 @@ mod tests {
         let failure =
             run(&claimed, elsewhere.path(), Some(&elsewhere.path().join("none")), true, false).unwrap_err();
         assert!(
-            failure.to_string().contains("create a folder `schemas` with a file `registry.toml`"),
+            failure.to_string().contains("run `outbox schema init`, or create a folder `schemas`"),
             "{failure}"
         );
         run(&claimed, elsewhere.path(), Some(&top.path().join("schemas")), true, false).unwrap();

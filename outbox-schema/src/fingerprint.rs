@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::str::FromStr;
 
+use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -30,6 +32,32 @@ impl fmt::Display for Digest {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
+
+impl FromStr for Digest {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        let digits = text.strip_prefix("sha256:").map(str::as_bytes).ok_or(NotADigest)?;
+        let mut sum = [0; 32];
+        let (pairs, rest) = digits.as_chunks::<2>();
+        if pairs.len() != sum.len() || !rest.is_empty() {
+            return Err(NotADigest);
+        }
+        for (byte, pair) in sum.iter_mut().zip(pairs) {
+            *byte = pair.iter().try_fold(0, |byte, digit| match digit {
+                b'0'..=b'9' => Ok(byte << 4 | (digit - b'0')),
+                b'a'..=b'f' => Ok(byte << 4 | (digit - b'a' + 10)),
+                _ => Err(NotADigest),
+            })?;
+        }
+        Ok(Self(sum))
+    }
+}
+
+/// A text that is no digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a fingerprint, expected `sha256:` and 64 hexadecimal digits; copy it from `outbox schema list`")]
+pub struct NotADigest;
 
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -62,6 +90,20 @@ impl Fingerprint {
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = NotADigest;
+
+    fn from_str(text: &str) -> Result<Self, NotADigest> {
+        text.parse().map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Fingerprint {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 

@@ -6,8 +6,9 @@
 //! | none | [`EventType`] and the rules for its name | `std` only, for the derive macro |
 //! | `registry` | `Registry`: the folder of schemas, safely read; `Fingerprint`: the identity of a schema's meaning | serde, TOML, SHA-256 |
 //! | `validate` | `Validators`: payloads against the newest schemas; includes `registry` | a JSON Schema engine |
-//! | `compat` | `compat`: what a changed schema breaks, for whom; includes `validate` | |
-//! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `compat` | git, if there is one |
+//! | `compat` | `compat`: what a changed schema breaks, for whom; includes `validate` | git, if there is one |
+//! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `compat` | as `compat` |
+//! | `import` | `import`: foreign schemas as files of the registry; includes `validate` | as `validate` |
 
 #[cfg(feature = "drift")]
 pub mod bless;
@@ -26,6 +27,8 @@ pub mod event_type;
 pub mod fingerprint;
 #[cfg(feature = "validate")]
 mod formats;
+#[cfg(feature = "import")]
+pub mod import;
 #[cfg(feature = "registry")]
 pub mod registry;
 mod tense;
@@ -42,7 +45,9 @@ pub use event_type::{
 #[cfg(feature = "registry")]
 pub use fingerprint::{Digest, Fingerprint};
 #[cfg(feature = "registry")]
-pub use registry::{Compatibility, Problem, Reason, Registry, RegistryError, SchemaFile, Settings};
+pub use registry::{
+    Compatibility, Override, Problem, Reason, Registry, RegistryError, SchemaFile, Settings, Tombstone,
+};
 #[cfg(feature = "validate")]
 pub use validate::{
     CompileError, CompileErrors, CompileProblem, Undeclared, UndeclaredMembers, Unreadable, Validators,

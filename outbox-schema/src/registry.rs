@@ -5,18 +5,23 @@
 //! schemas/entity.customer.updated/v1.0.json    major 1, first revision
 //! schemas/entity.customer.updated/v1.1.json    a compatible revision of major 1
 //! schemas/entity.customer.updated/v2.0.json    a breaking change: new major
+//! schemas/entity.customer.updated/overrides.toml, removed.toml    what people decided
 //! ```
 
-use std::collections::BTreeMap;
+mod decisions;
+mod settings;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
+pub use self::decisions::{Override, Tombstone};
+pub use self::settings::{Compatibility, Settings, is_revision};
 use crate::document::{self, SchemaProblem};
 use crate::event_type::{EventType, ShapeError};
 use crate::fingerprint::{Digest, Fingerprint};
@@ -30,59 +35,11 @@ pub const SETTINGS_FILE: &str = "registry.toml";
 /// The name of the folder that [`Registry::locate`] looks for.
 const FOLDER: &str = "schemas";
 
-/// Files beside the schemas of an event type; what is in them concerns the compatibility gate.
-const BESIDE: [&str; 2] = ["overrides.toml", "removed.toml"];
+/// The file with the findings about an event type that were judged to do no harm.
+pub const OVERRIDES_FILE: &str = "overrides.toml";
 
-/// What `registry.toml` says.
-///
-/// ```toml
-/// compatibility = "full"
-/// base = "origin/main"
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct Settings {
-    /// What a new minor owes to all earlier ones of its major.
-    pub compatibility: Compatibility,
-    /// The git revision whose files may only change in annotations.
-    #[serde(deserialize_with = "revision")]
-    pub base: String,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { compatibility: Compatibility::Full, base: "origin/main".to_owned() }
-    }
-}
-
-/// A revision goes to git as an argument, so it must not look like an option.
-fn revision<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let revision = String::deserialize(deserializer)?;
-    if revision.is_empty()
-        || revision.starts_with('-')
-        || revision.chars().any(|c| c.is_whitespace() || c.is_control())
-    {
-        return Err(serde::de::Error::custom("not a git revision, expected one like `origin/main`"));
-    }
-    Ok(revision)
-}
-
-/// What a new minor owes to all earlier ones of its major.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Compatibility {
-    /// Both directions.
-    #[default]
-    Full,
-    /// A new reader accepts every stored event.
-    Backward,
-    /// A pinned reader accepts every new event.
-    Forward,
-    /// Nothing.
-    None,
-}
+/// The file that says that an event type is no longer published.
+pub const REMOVED_FILE: &str = "removed.toml";
 
 /// One committed schema: a revision of one major of one event type.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,6 +76,8 @@ pub struct Registry {
     settings: Settings,
     /// Minors ascend inside a major.
     types: BTreeMap<EventType, BTreeMap<u32, Vec<SchemaFile>>>,
+    overrides: BTreeMap<EventType, Vec<Override>>,
+    removed: BTreeMap<EventType, Tombstone>,
     digest: Digest,
 }
 
@@ -133,17 +92,16 @@ impl Registry {
         if !root.join(SETTINGS_FILE).exists() {
             return Err(RegistryError::NotFound { looked: root });
         }
-        let mut scan =
-            Scan { root: &root, real_root: PathBuf::new(), contents: Vec::new(), problems: Vec::new() };
-        let (settings, types) = scan.run();
-        let Scan { mut contents, problems, .. } = scan;
+        let mut scan = Scan::of(&root);
+        scan.run();
+        let Scan { settings, types, overrides, removed, mut contents, problems, .. } = scan;
         if !problems.is_empty() {
             return Err(RegistryError::Invalid { root, problems });
         }
         contents.sort();
         let digest =
             Digest::of_parts(contents.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_slice()]));
-        Ok(Self { root, settings, types, digest })
+        Ok(Self { root, settings, types, overrides, removed, digest })
     }
 
     /// Finds and opens the registry of the crate in `start`: the first folder `schemas` with a `registry.toml`, in
@@ -176,6 +134,8 @@ impl Registry {
             root: PathBuf::new(),
             settings: Settings::default(),
             types: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            removed: BTreeMap::new(),
             digest: Digest::of_parts([]),
         }
     }
@@ -216,6 +176,30 @@ impl Registry {
     /// Every schema, sorted by event type, major and minor.
     pub fn files(&self) -> impl Iterator<Item = &SchemaFile> {
         self.types.values().flat_map(BTreeMap::values).flatten()
+    }
+
+    /// The revisions of a major, ascending; none if it is unknown.
+    #[must_use]
+    pub fn minors(&self, event_type: &str, major: u32) -> &[SchemaFile] {
+        self.types.get(event_type).and_then(|majors| majors.get(&major)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The findings that were judged to do no harm, sorted by event type and major.
+    pub fn overrides(&self) -> impl Iterator<Item = (&EventType, &Override)> {
+        self.overrides
+            .iter()
+            .flat_map(|(event_type, entries)| entries.iter().map(move |entry| (event_type, entry)))
+    }
+
+    /// The event types that are no longer published, sorted. Their schemas may still be there.
+    pub fn removed(&self) -> impl Iterator<Item = (&EventType, &Tombstone)> {
+        self.removed.iter()
+    }
+
+    /// Whether and why an event type is no longer published.
+    #[must_use]
+    pub fn tombstone(&self, event_type: &str) -> Option<&Tombstone> {
+        self.removed.get(event_type)
     }
 
     /// Changes if and only if the content of the folder does: schemas, settings, overrides and tombstones.
@@ -273,9 +257,24 @@ pub enum Reason {
     TooLarge,
     /// `registry.toml` is not as it should be.
     #[error(
-        "{0}\nhelp: the keys are `compatibility` (\"full\", \"backward\", \"forward\" or \"none\") and `base`"
+        "{0}\nhelp: the keys are `compatibility` (\"full\", \"backward\", \"forward\" or \"none\"), the table \
+         `[compatibility_for]` with the same words by event type, and `base`"
     )]
     Settings(String),
+    /// `[compatibility_for]` names an event type that has no folder.
+    #[error(
+        "`[compatibility_for]` names `{0}`, which has no folder here; correct the name or remove the line"
+    )]
+    UnknownType(EventType),
+    /// `overrides.toml` is not as it should be.
+    #[error(
+        "{0}\nhelp: each entry stands under its major as in `[[1]]` and has `rule`, `pointer`, `old`, `new`, `reason`, \
+         `author`, `date`, and `acknowledge_witness = true` where a payload proves the finding"
+    )]
+    Overrides(String),
+    /// `removed.toml` is not as it should be.
+    #[error("{0}\nhelp: the keys are `date`, as in `date = 2026-12-01`, and `reason`")]
+    Removed(String),
     /// The schema is not one that a registry takes.
     #[error(transparent)]
     Schema(#[from] SchemaProblem),
@@ -310,8 +309,8 @@ impl fmt::Display for RegistryError {
         match self {
             Self::NotFound { looked } => write!(
                 f,
-                "no schema registry at {}\nhelp: create a folder `{FOLDER}` with a file `{SETTINGS_FILE}` containing \
-                 `compatibility = \"full\"`",
+                "no schema registry at {}\nhelp: run `outbox schema init`, or create a folder `{FOLDER}` with a file \
+                 `{SETTINGS_FILE}` containing `compatibility = \"full\"`",
                 looked.display()
             ),
             Self::Invalid { root, problems } => {
@@ -325,40 +324,54 @@ impl fmt::Display for RegistryError {
 
 impl std::error::Error for RegistryError {}
 
-type Types = BTreeMap<EventType, BTreeMap<u32, Vec<SchemaFile>>>;
-
 /// One walk over the folder, which goes on after a problem.
 struct Scan<'a> {
     root: &'a Path,
     real_root: PathBuf,
+    settings: Settings,
+    types: BTreeMap<EventType, BTreeMap<u32, Vec<SchemaFile>>>,
+    overrides: BTreeMap<EventType, Vec<Override>>,
+    removed: BTreeMap<EventType, Tombstone>,
     /// Name below the root, with `/`, and content of each file read.
     contents: Vec<(String, Vec<u8>)>,
     problems: Vec<Problem>,
 }
 
-impl Scan<'_> {
-    fn run(&mut self) -> (Settings, Types) {
-        let mut settings = Settings::default();
-        let mut types = BTreeMap::new();
+impl<'a> Scan<'a> {
+    fn of(root: &'a Path) -> Self {
+        Self {
+            root,
+            real_root: PathBuf::new(),
+            settings: Settings::default(),
+            types: BTreeMap::new(),
+            overrides: BTreeMap::new(),
+            removed: BTreeMap::new(),
+            contents: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn run(&mut self) {
         match fs::canonicalize(self.root) {
             Ok(real_root) => self.real_root = real_root,
             Err(error) => self.problem(self.root.to_owned(), error),
         }
+        let mut folders = BTreeSet::new();
         for (name, path) in self.entries(self.root) {
             match name.to_str() {
                 Some(SETTINGS_FILE) => {
-                    let Some(text) = self.read(&path, SETTINGS_FILE.to_owned()) else { continue };
-                    match settings_from(&text) {
-                        Ok(read) => settings = read,
-                        Err(reason) => self.problem(path, reason),
+                    let read = |text: &[u8]| decisions::parse(text).map_err(Reason::Settings);
+                    if let Some(settings) = self.read_as(&path, SETTINGS_FILE.to_owned(), read) {
+                        self.settings = settings;
                     }
                 }
                 Some("README.md") => {}
                 Some(name) if path.is_dir() => match EventType::new(name) {
                     Ok(event_type) => {
                         let majors = self.event_type(&event_type, &path);
+                        folders.insert(event_type.clone());
                         if !majors.is_empty() {
-                            types.insert(event_type, majors);
+                            self.types.insert(event_type, majors);
                         }
                     }
                     Err(error) => self.problem(path, error),
@@ -366,7 +379,11 @@ impl Scan<'_> {
                 _ => self.problem(path, Reason::NotInRoot),
             }
         }
-        (settings, types)
+        let unknown: Vec<EventType> =
+            self.settings.compatibility_for.keys().filter(|name| !folders.contains(*name)).cloned().collect();
+        for name in unknown {
+            self.problem(self.root.join(SETTINGS_FILE), Reason::UnknownType(name));
+        }
     }
 
     fn event_type(&mut self, event_type: &EventType, folder: &Path) -> BTreeMap<u32, Vec<SchemaFile>> {
@@ -381,8 +398,18 @@ impl Scan<'_> {
                 continue;
             };
             let below_root = format!("{event_type}/{name}");
-            if BESIDE.contains(&name) {
-                self.read(&path, below_root);
+            if name == OVERRIDES_FILE {
+                let read = |text: &[u8]| decisions::overrides(text).map_err(Reason::Overrides);
+                if let Some(entries) = self.read_as(&path, below_root, read) {
+                    self.overrides.insert(event_type.clone(), entries);
+                }
+                continue;
+            }
+            if name == REMOVED_FILE {
+                let read = |text: &[u8]| decisions::tombstone(text).map_err(Reason::Removed);
+                if let Some(tombstone) = self.read_as(&path, below_root, read) {
+                    self.removed.insert(event_type.clone(), tombstone);
+                }
                 continue;
             }
             let Some((major, minor)) = version_of(name) else {
@@ -441,6 +468,16 @@ impl Scan<'_> {
         }
     }
 
+    fn read_as<T>(
+        &mut self,
+        path: &Path,
+        below_root: String,
+        parse: impl FnOnce(&[u8]) -> Result<T, Reason>,
+    ) -> Option<T> {
+        let text = self.read(path, below_root)?;
+        parse(&text).map_err(|reason| self.problem(path.to_owned(), reason)).ok()
+    }
+
     fn inside(&self, path: &Path) -> Result<(), Reason> {
         if fs::canonicalize(path)?.starts_with(&self.real_root) { Ok(()) } else { Err(Reason::Outside) }
     }
@@ -462,11 +499,6 @@ fn read_capped(path: &Path) -> Result<Vec<u8>, Reason> {
     let mut text = Vec::new();
     File::open(path)?.take(MAX_FILE_LEN + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_FILE_LEN { Err(Reason::TooLarge) } else { Ok(text) }
-}
-
-fn settings_from(text: &[u8]) -> Result<Settings, Reason> {
-    let text = std::str::from_utf8(text).map_err(|e| Reason::Settings(e.to_string()))?;
-    toml::from_str(text).map_err(|e| Reason::Settings(e.to_string().trim_end().to_owned()))
 }
 
 /// The major and minor that a file name `v<major>.<minor>.json` stands for, in its one spelling.

@@ -3,6 +3,8 @@ use tempfile::TempDir;
 
 const SCHEMA: &str = r#"{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}"#;
 
+const REMOVED: &str = "date = 2026-12-01\nreason = \"gone\"\n";
+
 /// A registry folder with these files besides an empty `registry.toml`.
 fn folder(files: &[(&str, &str)]) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -40,8 +42,8 @@ fn files_are_listed_by_type_major_and_minor() {
         ("customer.updated/v2.0.json", SCHEMA),
         ("customer.updated/overrides.toml", ""),
         ("customer.deleted/v1.0.json", SCHEMA),
-        ("customer.deleted/removed.toml", ""),
-        ("customer.archived/removed.toml", ""),
+        ("customer.deleted/removed.toml", REMOVED),
+        ("customer.archived/removed.toml", REMOVED),
         ("README.md", "our events"),
         (".git/HEAD", ""),
         ("customer.updated/.v1.0.json.swp", "anything"),
@@ -119,7 +121,7 @@ fn all_problems_are_reported_at_once() {
 
 #[test]
 fn settings_are_strict() {
-    let read = |text: &str| settings_from(text.as_bytes());
+    let read = |text: &str| decisions::parse::<Settings>(text.as_bytes());
     assert_eq!(read("").unwrap(), Settings::default());
     assert_eq!(Settings::default().base, "origin/main");
     let all = read("compatibility = \"backward\"\nbase = \"v1.2\"\n").unwrap();
@@ -131,13 +133,52 @@ fn settings_are_strict() {
         "base = \"--upload-pack=x\"",
         "base = \"a b\"",
         "[registry]\nbase = \"a\"",
+        "[compatibility_for]\n\"Customer\" = \"full\"",
+        "[compatibility_for]\n\"customer.updated\" = \"some\"",
         "compatibility = \"full\"\ncompatibility = \"full\"",
         "compatibility",
     ] {
-        let Err(Reason::Settings(text)) = read(bad) else { panic!("{bad}") };
+        let Err(text) = read(bad) else { panic!("{bad}") };
         assert!(text.contains("line "), "{text}");
     }
-    assert!(matches!(settings_from(b"\xff"), Err(Reason::Settings(_))));
+    assert!(decisions::parse::<Settings>(b"\xff").is_err());
+}
+
+#[test]
+fn what_people_decided_is_read_and_half_written_files_are_refused() {
+    let fingerprint = Fingerprint::of(&serde_json::from_str(SCHEMA).unwrap());
+    let entry = format!(
+        "[[1]]\nrule = \"pattern-changed\"\npointer = \"/pattern\"\nold = \"{fingerprint}\"\nnew = \"{fingerprint}\"\n\
+         reason = \"r\"\nauthor = \"a\"\ndate = 2026-12-01\n"
+    );
+    let dir = folder(&[
+        (SETTINGS_FILE, "compatibility = \"none\"\n[compatibility_for]\n\"customer.updated\" = \"forward\""),
+        ("customer.updated/v1.0.json", SCHEMA),
+        ("customer.updated/overrides.toml", &entry),
+        ("customer.deleted/removed.toml", REMOVED),
+    ]);
+    let registry = Registry::open(dir.path()).unwrap();
+    let settings = registry.settings();
+    assert_eq!(settings.compatibility_of("customer.updated"), Compatibility::Forward);
+    assert_eq!(settings.compatibility_of("customer.deleted"), Compatibility::None);
+    let [(event_type, found)] = registry.overrides().collect::<Vec<_>>()[..] else { panic!() };
+    assert_eq!((event_type.as_str(), found.major, found.old), ("customer.updated", 1, fingerprint));
+    assert_eq!(registry.tombstone("customer.deleted").unwrap().reason, "gone");
+    assert_eq!(registry.removed().count(), 1);
+    assert_eq!(registry.minors("customer.updated", 1).len(), 1);
+    assert!(registry.minors("customer.updated", 2).is_empty());
+
+    write(dir.path(), SETTINGS_FILE, "[compatibility_for]\n\"customer.update\" = \"none\"");
+    write(dir.path(), "customer.updated/overrides.toml", "[[1]]\nrule = \"a\"");
+    write(dir.path(), "customer.deleted/removed.toml", "date = 2026-12-01");
+    let found = problems(&dir);
+    assert!(
+        matches!(
+            &found[..],
+            [(_, Reason::Removed(_)), (_, Reason::Overrides(_)), (name, Reason::UnknownType(_))] if name == SETTINGS_FILE
+        ),
+        "{found:#?}"
+    );
 }
 
 #[test]
@@ -197,7 +238,7 @@ fn the_registry_is_found_from_below() {
     let error = Registry::open(&missing).unwrap_err();
     assert_eq!(error, RegistryError::NotFound { looked: missing });
     assert!(
-        error.to_string().ends_with("a file `registry.toml` containing `compatibility = \"full\"`"),
+        error.to_string().contains("help: run `outbox schema init`, or create a folder `schemas`"),
         "{error}"
     );
 }
@@ -206,8 +247,8 @@ fn the_registry_is_found_from_below() {
 fn the_digest_changes_with_every_file_and_only_with_files() {
     let files = [
         ("customer.updated/v1.0.json", SCHEMA),
-        ("customer.updated/overrides.toml", "a = 1"),
-        ("customer.updated/removed.toml", "a = 1"),
+        ("customer.updated/overrides.toml", ""),
+        ("customer.updated/removed.toml", REMOVED),
     ];
     let dir = folder(&files);
     let digest = || Registry::open(dir.path()).unwrap().digest();
@@ -217,8 +258,8 @@ fn the_digest_changes_with_every_file_and_only_with_files() {
     let mut seen = vec![first];
     for (name, text) in [
         ("customer.updated/v1.0.json", format!("{SCHEMA}\n")),
-        ("customer.updated/overrides.toml", "a = 2".to_owned()),
-        ("customer.updated/removed.toml", "a = 2".to_owned()),
+        ("customer.updated/overrides.toml", "# none".to_owned()),
+        ("customer.updated/removed.toml", REMOVED.replace("gone", "given up")),
         (SETTINGS_FILE, "base = \"x\"".to_owned()),
         ("customer.updated/v1.1.json", SCHEMA.to_owned()),
         ("customer.deleted/v1.0.json", SCHEMA.to_owned()),
