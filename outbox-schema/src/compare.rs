@@ -76,6 +76,13 @@ pub fn compare(registry: &Registry, claim: &Claim<'_>) -> Drift {
     if same_meaning { Drift::AnnotationsDiffer { path, lines } } else { Drift::Changed { path, lines } }
 }
 
+/// What differs in meaning between two documents: pointer, old and new, a line each.
+pub(crate) fn changes(old: &Value, new: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    differences("", "", &tidy(old, false), &tidy(new, false), &mut lines);
+    lines
+}
+
 /// One line per difference, in the order of the pointers. `keyword` is the last step of `pointer`.
 fn differences(pointer: &str, keyword: &str, old: &Value, new: &Value, lines: &mut Vec<String>) {
     match (old, new) {
@@ -152,7 +159,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn changes(old: &Value, new: &Value) -> Vec<String> {
+    fn differing(old: &Value, new: &Value) -> Vec<String> {
         let mut lines = Vec::new();
         differences("", "", old, new, &mut lines);
         lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
@@ -177,7 +184,7 @@ mod tests {
             "required": ["credit", "note"],
         });
         assert_eq!(
-            changes(&old, &new),
+            differing(&old, &new),
             [
                 "/properties/a~1b/maxLength 5 -> 6",
                 "/properties/credit/type \"integer\" -> \"string\"",
@@ -192,14 +199,15 @@ mod tests {
                 "/required \"note\" added",
             ]
         );
-        assert_eq!(changes(&old, &old), [""; 0]);
+        assert_eq!(differing(&old, &old), [""; 0]);
     }
 
     #[test]
     fn long_values_are_cut_and_a_new_order_is_said() {
-        let [line] = changes(&json!({"const": "a"}), &json!({"const": "ü".repeat(500)})).try_into().unwrap();
+        let [line] =
+            differing(&json!({"const": "a"}), &json!({"const": "ü".repeat(500)})).try_into().unwrap();
         assert!(line.ends_with("..") && line.chars().count() < 120, "{line}");
-        assert_eq!(changes(&json!({"enum": [1, 2]}), &json!({"enum": [2, 1]})), ["/enum another order"]);
-        assert_eq!(changes(&json!(true), &json!({})), ["/ true -> {}"]);
+        assert_eq!(differing(&json!({"enum": [1, 2]}), &json!({"enum": [2, 1]})), ["/enum another order"]);
+        assert_eq!(differing(&json!(true), &json!({})), ["/ true -> {}"]);
     }
 }

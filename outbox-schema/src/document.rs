@@ -150,7 +150,7 @@ pub(crate) fn percent_decode(text: &str) -> Option<String> {
 
 /// The document as it is committed: members sorted everywhere, `required` sorted. With `annotations` false they are
 /// left out.
-#[cfg(any(test, feature = "drift", feature = "import"))]
+#[cfg(any(test, feature = "compat", feature = "import"))]
 pub(crate) fn tidy(schema: &Value, annotations: bool) -> Value {
     let Value::Object(object) = schema else { return schema.clone() };
     let mut tidied = Map::new();

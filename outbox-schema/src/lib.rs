@@ -14,7 +14,7 @@
 pub mod bless;
 #[cfg(feature = "registry")]
 mod branching;
-#[cfg(feature = "drift")]
+#[cfg(feature = "compat")]
 mod compare;
 #[cfg(feature = "compat")]
 pub mod compat;
@@ -27,6 +27,8 @@ pub mod event_type;
 pub mod fingerprint;
 #[cfg(feature = "validate")]
 mod formats;
+#[cfg(feature = "compat")]
+mod git;
 #[cfg(feature = "import")]
 pub mod import;
 #[cfg(feature = "registry")]
@@ -44,6 +46,8 @@ pub use event_type::{
 };
 #[cfg(feature = "registry")]
 pub use fingerprint::{Digest, Fingerprint};
+#[cfg(feature = "compat")]
+pub use git::GitError;
 #[cfg(feature = "registry")]
 pub use registry::{
     Compatibility, Override, Problem, Reason, Registry, RegistryError, SchemaFile, Settings, Tombstone,

@@ -502,7 +502,7 @@ fn read_capped(path: &Path) -> Result<Vec<u8>, Reason> {
 }
 
 /// The major and minor that a file name `v<major>.<minor>.json` stands for, in its one spelling.
-fn version_of(name: &str) -> Option<(u32, u32)> {
+pub(crate) fn version_of(name: &str) -> Option<(u32, u32)> {
     let (major, minor) = name.strip_prefix('v')?.strip_suffix(".json")?.split_once('.')?;
     let (major, minor) = (major.parse().ok()?, minor.parse().ok()?);
     (major > 0 && file_name(major, minor) == name).then_some((major, minor))

@@ -28,6 +28,7 @@ mod lower;
 mod prove;
 #[cfg(test)]
 mod random;
+pub mod gate;
 pub mod report;
 mod rules;
 mod same;

@@ -204,7 +204,7 @@ impl<'t> Scan<'t> {
 }
 
 /// As GitHub's commands ask for.
-fn escape(text: &str, property: bool) -> String {
+pub(super) fn escape(text: &str, property: bool) -> String {
     let mut escaped = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     if property {
         escaped = escaped.replace(':', "%3A").replace(',', "%2C");
