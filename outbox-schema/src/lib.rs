@@ -8,8 +8,11 @@
 //! | `validate` | `Validators`: payloads against the newest schemas; includes `registry` | a JSON Schema engine |
 //! | `compat` | `compat`: what a changed schema breaks, for whom; includes `validate` | git, if there is one |
 //! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `compat` | as `compat` |
+//! | `docs` | `docs` and `asyncapi`: the registry as pages and as an AsyncAPI document; includes `compat` | as `compat` |
 //! | `import` | `import`: foreign schemas as files of the registry; includes `validate` | as `validate` |
 
+#[cfg(feature = "docs")]
+pub mod asyncapi;
 #[cfg(feature = "drift")]
 pub mod bless;
 #[cfg(feature = "registry")]
@@ -18,6 +21,8 @@ mod branching;
 mod compare;
 #[cfg(feature = "compat")]
 pub mod compat;
+#[cfg(feature = "docs")]
+pub mod docs;
 #[cfg(feature = "registry")]
 mod document;
 #[cfg(feature = "drift")]
