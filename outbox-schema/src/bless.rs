@@ -4,13 +4,15 @@ use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::compare::{Claim, Drift, compare};
+use crate::compat::Verdict;
+use crate::compat::gate::Candidate;
 use crate::document::{self, SchemaProblem, tidy};
 use crate::event_type::{EventType, ShapeError};
-use crate::registry::{MAX_FILE_LEN, Registry, file_name};
+use crate::git::{Git, GitError};
+use crate::registry::{MAX_FILE_LEN, REMOVED_FILE, Registry, SchemaFile, file_name};
 
 /// What blessing did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub enum Blessed {
     Unchanged,
     /// A new file: the first of its major, or the next minor.
     Created(PathBuf),
-    /// The newest minor was written anew: only annotations changed, or git does not track it yet.
+    /// The newest minor was written anew: only annotations changed, or nobody else can have it yet.
     Rewritten(PathBuf),
 }
 
@@ -38,6 +40,33 @@ pub enum BlessError {
     /// Majors start at 1.
     #[error("schema versions start at 1; set `schema_version` to 1 or more")]
     ZeroVersion,
+    /// The event type is no longer published.
+    #[error(
+        "`{event_type}` was removed on {date}; give the event another type, or delete `{event_type}/{REMOVED_FILE}` first"
+    )]
+    Removed {
+        /// The event type.
+        event_type: String,
+        /// Since when.
+        date: String,
+    },
+    /// Readers of the major would break, or it cannot be proved that they do not.
+    #[error(
+        "{report}v{major} {}; set `schema_version = {next}` on {rust_type}, or make the change one that readers survive",
+        broken(*verdict)
+    )]
+    Breaking {
+        /// The struct.
+        rust_type: String,
+        /// The major.
+        major: u32,
+        /// The next free one.
+        next: u32,
+        /// [`Verdict::Breaking`] or [`Verdict::Undecided`].
+        verdict: Verdict,
+        /// What breaks, minor by minor.
+        report: String,
+    },
     /// The registry would not take the schema.
     #[error("the schema of {rust_type} cannot be committed:{}", list(problems))]
     Schema {
@@ -69,6 +98,14 @@ pub enum BlessError {
     },
 }
 
+/// What a verdict that fails means for the readers of a major.
+pub(crate) fn broken(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Undecided => "cannot be proved to stay readable (treated as breaking)",
+        _ => "would break its readers",
+    }
+}
+
 fn list(problems: &[SchemaProblem]) -> String {
     problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }
@@ -77,8 +114,12 @@ fn list(problems: &[SchemaProblem]) -> String {
 ///
 /// - The major has no file: it gets minor 0.
 /// - Only annotations differ: the newest minor is rewritten.
-/// - The meaning differs: the newest minor is rewritten if git certainly does not track it, else the next minor is
-///   written. Without git it is always the next minor.
+/// - The meaning differs, and readers survive it: the newest minor is rewritten if nobody else can have it, else the next
+///   minor is written. What the change owes to the minors that stay is what `compatibility` in `registry.toml` says.
+/// - Readers break, or that they do not cannot be proved: refused, with the `schema_version` to set.
+///
+/// Nobody else can have a minor that is not in what HEAD and `base` of `registry.toml` have in common; where git does not
+/// know `base`, one that git does not track. Without git it is always the next minor.
 ///
 /// Files have sorted members and end in a line feed; they appear at once or not at all. `ci` refuses everything, since
 /// what CI blesses nobody has seen.
@@ -98,6 +139,10 @@ fn write_with(registry: &Registry, claim: &Claim<'_>, ci: bool, git: &OsStr) -> 
     if claim.schema_version == 0 {
         return Err(BlessError::ZeroVersion);
     }
+    if let Some(tombstone) = registry.tombstone(claim.event_type) {
+        let (event_type, date) = (claim.event_type.to_owned(), tombstone.date.clone());
+        return Err(BlessError::Removed { event_type, date });
+    }
     let drift = compare(registry, claim);
     if drift == Drift::Same {
         return Ok(Blessed::Unchanged);
@@ -107,13 +152,52 @@ fn write_with(registry: &Registry, claim: &Claim<'_>, ci: bool, git: &OsStr) -> 
         Drift::Same => Ok(Blessed::Unchanged),
         Drift::Missing { path, .. } => create(path, &text),
         Drift::AnnotationsDiffer { path, .. } => rewrite(path, &text),
-        Drift::Changed { path, .. } if is_untracked(git, &path) => rewrite(path, &text),
         Drift::Changed { path, .. } => {
-            let minor =
-                registry.newest(claim.event_type, claim.schema_version).map_or(0, |newest| newest.minor);
+            let minors = registry.minors(claim.event_type, claim.schema_version);
+            let own = is_own(git, &path, &registry.settings().base);
+            // One that is rewritten leaves no reader behind.
+            let kept = if own { minors.split_last().map_or(minors, |(_, kept)| kept) } else { minors };
+            refuse_breaking(registry, claim, kept)?;
+            if own {
+                return rewrite(path, &text);
+            }
+            let minor = minors.last().map_or(0, |newest| newest.minor);
             let next = minor.checked_add(1).ok_or(BlessError::OutOfMinors { minor })?;
             create(path.with_file_name(file_name(claim.schema_version, next)), &text)
         }
+    }
+}
+
+fn refuse_breaking(registry: &Registry, claim: &Claim<'_>, kept: &[SchemaFile]) -> Result<(), BlessError> {
+    let compatibility = registry.settings().compatibility_of(claim.event_type);
+    let candidate = Candidate::of(&claim.schema, kept, compatibility);
+    if candidate.verdict == Verdict::Compatible {
+        return Ok(());
+    }
+    Err(BlessError::Breaking {
+        rust_type: claim.rust_type.to_owned(),
+        major: claim.schema_version,
+        next: next_major(registry, claim),
+        verdict: candidate.verdict,
+        report: candidate.text(),
+    })
+}
+
+/// The first major above all that the event type has.
+pub(crate) fn next_major(registry: &Registry, claim: &Claim<'_>) -> u32 {
+    registry.majors(claim.event_type).max().unwrap_or(0).max(claim.schema_version).saturating_add(1)
+}
+
+/// Whether nobody but this work tree can have the file.
+fn is_own(git: &OsStr, path: &Path, base: &str) -> bool {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(OsStr::to_str)) else {
+        return false;
+    };
+    let git = Git::with(git, folder);
+    match git.merge_base(base) {
+        Ok(commit) => git.has(&commit, name).is_ok_and(|has| !has),
+        Err(GitError::NoRevision(_) | GitError::NoCommonCommit(_)) => git.is_untracked(name),
+        Err(GitError::Missing(_) | GitError::NoWorkTree(_) | GitError::Failed(_)) => false,
     }
 }
 
@@ -165,25 +249,10 @@ fn replace(path: &Path, text: &str) -> Result<(), BlessError> {
     })
 }
 
-/// Whether git says that it does not know the file. No git and no repository are no such answer.
-fn is_untracked(git: &OsStr, path: &Path) -> bool {
-    /// What `ls-files --error-unmatch` exits with for a file that is not in the index.
-    const UNMATCHED: i32 = 1;
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else { return false };
-    Command::new(git)
-        .args(["ls-files", "--error-unmatch", "--"])
-        .arg(name)
-        .current_dir(folder)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.code() == Some(UNMATCHED))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::tests::{git, repository};
     use serde_json::{Value, json};
     use tempfile::TempDir;
 
@@ -219,10 +288,11 @@ mod tests {
         }
     }
 
-    fn git(dir: &TempDir, args: &[&str]) {
-        let done =
-            Command::new("git").args(args).current_dir(dir.path()).stdout(Stdio::null()).status().unwrap();
-        assert!(done.success(), "git {args:?}");
+    /// A claim of optional members of these types.
+    fn members(members: &[(&str, &str)]) -> Claim<'static> {
+        let members: serde_json::Map<_, _> =
+            members.iter().map(|(name, kind)| ((*name).to_owned(), json!({"type": kind}))).collect();
+        claim(&json!({"type": "object", "properties": members}))
     }
 
     fn is(kind: char, name: &str) -> (char, String) {
@@ -274,22 +344,77 @@ mod tests {
         assert_eq!(bless(&dir, &claim(&json!({"title": "A"})), NO_GIT), is('+', "v1.0.json"));
         assert_eq!(bless(&dir, &claim(&json!({"title": "B"})), NO_GIT), is('~', "v1.0.json"));
         assert_eq!(bless(&dir, &claim(&json!({"title": "B"})), NO_GIT), is('=', ""));
-        assert_eq!(bless(&dir, &claim(&json!({"type": "object"})), NO_GIT), is('+', "v1.1.json"));
+        let dir = folder();
+        assert_eq!(bless(&dir, &members(&[]), NO_GIT), is('+', "v1.0.json"));
+        assert_eq!(bless(&dir, &members(&[("a", "string")]), NO_GIT), is('+', "v1.1.json"));
         // A folder outside any repository: git is there, and knows nothing.
-        assert_eq!(bless(&dir, &claim(&json!({"minProperties": 1})), "git"), is('+', "v1.2.json"));
+        let more = members(&[("a", "string"), ("b", "string")]);
+        assert_eq!(bless(&dir, &more, "git"), is('+', "v1.2.json"));
     }
 
     #[test]
-    fn only_what_git_does_not_track_is_rewritten_with_another_meaning() {
+    fn without_the_base_only_what_git_does_not_track_is_rewritten_with_another_meaning() {
         let dir = folder();
-        git(&dir, &["init", "--quiet"]);
-        assert_eq!(bless(&dir, &claim(&json!({})), "git"), is('+', "v1.0.json"));
-        assert_eq!(bless(&dir, &claim(&json!({"minProperties": 1})), "git"), is('~', "v1.0.json"));
-        git(&dir, &["add", "."]);
-        assert_eq!(bless(&dir, &claim(&json!({"minProperties": 2})), "git"), is('+', "v1.1.json"));
-        assert_eq!(bless(&dir, &claim(&json!({"minProperties": 3})), "git"), is('~', "v1.1.json"));
+        git(dir.path(), &["init", "--quiet"]);
+        assert_eq!(bless(&dir, &members(&[]), "git"), is('+', "v1.0.json"));
+        assert_eq!(bless(&dir, &members(&[("a", "string")]), "git"), is('~', "v1.0.json"));
+        git(dir.path(), &["add", "."]);
+        let two = members(&[("a", "string"), ("b", "string")]);
+        assert_eq!(bless(&dir, &two, "git"), is('+', "v1.1.json"));
+        let three = members(&[("a", "string"), ("b", "string"), ("c", "string")]);
+        assert_eq!(bless(&dir, &three, "git"), is('~', "v1.1.json"));
         let kept = fs::read_to_string(dir.path().join("thing.changed/v1.0.json")).unwrap();
-        assert!(kept.contains("\"minProperties\": 1"), "{kept}");
+        assert!(!kept.contains("\"b\""), "{kept}");
+    }
+
+    #[test]
+    fn what_the_base_does_not_have_is_rewritten_committed_or_not() {
+        let dir = repository();
+        fs::write(dir.path().join("registry.toml"), "base = \"main\"").unwrap();
+        fs::create_dir(dir.path().join("thing.changed")).unwrap();
+        let commit = || {
+            git(dir.path(), &["add", "--all"]);
+            git(dir.path(), &["commit", "--quiet", "-m", "more"]);
+        };
+        assert_eq!(bless(&dir, &members(&[]), "git"), is('+', "v1.0.json"));
+        commit();
+        git(dir.path(), &["checkout", "--quiet", "-b", "work"]);
+        assert_eq!(bless(&dir, &members(&[("a", "string")]), "git"), is('+', "v1.1.json"));
+        commit();
+        // Not on main: it may even change in a way that its own readers would not survive.
+        assert_eq!(bless(&dir, &members(&[("a", "integer")]), "git"), is('~', "v1.1.json"));
+        commit();
+        git(dir.path(), &["checkout", "--quiet", "main"]);
+        git(dir.path(), &["merge", "--quiet", "--ff-only", "work"]);
+        let more = members(&[("a", "integer"), ("b", "string")]);
+        assert_eq!(bless(&dir, &more, "git"), is('+', "v1.2.json"), "main has it now");
+    }
+
+    #[test]
+    fn what_breaks_a_minor_that_stays_is_refused_with_the_version_to_set() {
+        let dir = folder();
+        let bless_now = |claim: &Claim<'_>| {
+            write_with(&Registry::open(dir.path()).unwrap(), claim, false, OsStr::new(NO_GIT))
+        };
+        bless_now(&members(&[("a", "string")])).unwrap();
+        bless_now(&members(&[])).unwrap();
+        bless_now(&Claim { schema_version: 4, ..members(&[]) }).unwrap();
+        // Suits v1.1, and not v1.0.
+        let error = bless_now(&members(&[("a", "integer")])).unwrap_err();
+        let BlessError::Breaking { major: 1, next: 5, verdict: Verdict::Breaking, .. } = &error else {
+            panic!("{error:?}")
+        };
+        let text = error.to_string();
+        assert!(text.contains("v1.0.json -> struct: backward breaking"), "{text}");
+        assert!(text.ends_with("v1 would break its readers; set `schema_version = 5` on crate::ThingChanged, or make the change one that readers survive"), "{text}");
+        assert_eq!(fs::read_dir(dir.path().join("thing.changed")).unwrap().count(), 3, "nothing was written");
+
+        fs::write(dir.path().join("registry.toml"), "compatibility = \"none\"").unwrap();
+        assert_eq!(bless(&dir, &members(&[("a", "integer")]), NO_GIT), is('+', "v1.2.json"));
+        fs::write(dir.path().join("thing.changed/removed.toml"), "date = 2026-12-01\nreason = \"r\"")
+            .unwrap();
+        let error = bless_now(&members(&[])).unwrap_err();
+        assert!(matches!(error, BlessError::Removed { .. }), "{error}");
     }
 
     #[test]

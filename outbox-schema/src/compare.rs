@@ -76,8 +76,10 @@ pub fn compare(registry: &Registry, claim: &Claim<'_>) -> Drift {
     if same_meaning { Drift::AnnotationsDiffer { path, lines } } else { Drift::Changed { path, lines } }
 }
 
-/// What differs in meaning between two documents: pointer, old and new, a line each.
-pub(crate) fn changes(old: &Value, new: &Value) -> Vec<String> {
+/// What differs in meaning between two schema documents: a line each with pointer, old and new value. Says nothing of whom
+/// it breaks.
+#[must_use]
+pub fn changes(old: &Value, new: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     differences("", "", &tidy(old, false), &tidy(new, false), &mut lines);
     lines

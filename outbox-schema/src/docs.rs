@@ -54,7 +54,7 @@ pub fn pages(registry: &Registry, readers: impl Fn(&str) -> Option<Vec<Reader>>)
         let removed = registry
             .tombstone(event_type.as_str())
             .map(|stone| format!("no longer published since {}", stone.date));
-        let what = removed.or_else(|| newest.and_then(|file| description(file))).unwrap_or_default();
+        let what = removed.or_else(|| newest.and_then(description)).unwrap_or_default();
         let majors: Vec<String> = majors.iter().map(|major| format!("v{major}")).collect();
         let first_line = what.lines().next().unwrap_or_default();
         _ = writeln!(

@@ -245,14 +245,18 @@ pub enum SchemaProblem {
 }
 
 /// Reads a document and refuses members that are named twice: readers disagree on which of the two counts.
-pub(crate) fn parse(text: &[u8]) -> Result<Value, SchemaProblem> {
+///
+/// # Errors
+/// [`SchemaProblem::NotJson`].
+pub fn parse(text: &[u8]) -> Result<Value, SchemaProblem> {
     serde_json::from_slice::<Strict>(text)
         .map(|strict| strict.0)
         .map_err(|e| SchemaProblem::NotJson(e.to_string()))
 }
 
 /// Everything that keeps a document out of the registry.
-pub(crate) fn problems(document: &Value) -> Vec<SchemaProblem> {
+#[must_use]
+pub fn problems(document: &Value) -> Vec<SchemaProblem> {
     let Value::Object(root) = document else { return vec![SchemaProblem::NotAnObject] };
     let mut problems = Vec::new();
     let mut branches = Branches::of(document);

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::bless::{self, BlessError};
+use crate::bless::{self, BlessError, broken, next_major};
 pub use crate::compare::{Claim, Drift, compare};
+use crate::compat::Verdict;
+use crate::compat::gate::Candidate;
 use crate::registry::{Registry, RegistryError};
 
 /// Checks that the registry says what `claim` says; with `bless`, makes it so.
@@ -33,7 +35,14 @@ pub fn run(
     }
     match compare(&registry, claim) {
         Drift::Same => Ok(()),
-        drift => Err(fail(Cause::Drift { drift, root: registry.root().to_owned() })),
+        drift => {
+            let minors = registry.minors(claim.event_type, claim.schema_version);
+            let compatibility = registry.settings().compatibility_of(claim.event_type);
+            let candidate = matches!(drift, Drift::Changed { .. })
+                .then(|| Candidate::of(&claim.schema, minors, compatibility));
+            let (root, next_major) = (registry.root().to_owned(), next_major(&registry, claim));
+            Err(fail(Cause::Drift { drift, root, candidate, next_major }))
+        }
     }
 }
 
@@ -59,7 +68,7 @@ struct Report {
 enum Cause {
     Registry(RegistryError),
     Bless(BlessError),
-    Drift { drift: Drift, root: PathBuf },
+    Drift { drift: Drift, root: PathBuf, candidate: Option<Candidate>, next_major: u32 },
 }
 
 /// The event and where its struct is.
@@ -86,12 +95,17 @@ impl fmt::Display for DriftFailure {
         match &self.0.cause {
             Cause::Registry(error) => write!(f, "{error}"),
             Cause::Bless(error) => write_chain(f, error),
-            Cause::Drift { drift, root } => write_drift(f, drift, root, *schema_version),
+            Cause::Drift { drift, root, candidate, next_major } => {
+                write_drift(f, drift, root)?;
+                candidate
+                    .as_ref()
+                    .map_or(Ok(()), |candidate| write_verdict(f, candidate, *schema_version, *next_major))
+            }
         }
     }
 }
 
-fn write_drift(f: &mut fmt::Formatter<'_>, drift: &Drift, root: &Path, version: u32) -> fmt::Result {
+fn write_drift(f: &mut fmt::Formatter<'_>, drift: &Drift, root: &Path) -> fmt::Result {
     // The folder's own name says enough, and reads the same on every machine.
     let shown = |path: &Path| {
         let base = root.parent().filter(|base| !base.as_os_str().is_empty());
@@ -114,15 +128,36 @@ fn write_drift(f: &mut fmt::Formatter<'_>, drift: &Drift, root: &Path, version: 
         }
         Drift::Changed { path, lines } => {
             writeln!(f, "{} -> struct", shown(path))?;
-            write_lines(f, lines)?;
-            write!(
-                f,
-                "help: undo the change, or accept it as a revision of v{version}: {COMMAND}\n      \
-                 if readers of v{version} would break, set `schema_version = {}` first",
-                version.saturating_add(1)
-            )
+            write_lines(f, lines)
         }
     }
+}
+
+/// Whether readers survive a change, and so what to do.
+fn write_verdict(
+    f: &mut fmt::Formatter<'_>,
+    candidate: &Candidate,
+    version: u32,
+    next_major: u32,
+) -> fmt::Result {
+    if candidate.verdict == Verdict::Compatible {
+        let minors = match candidate.against.len() {
+            0 => "nothing is owed to readers here (`compatibility = \"none\"`)".to_owned(),
+            1 => format!("readers survive it: compatible with the one minor of v{version}"),
+            several => format!("readers survive it: compatible with all {several} minors of v{version}"),
+        };
+        return write!(
+            f,
+            "{minors}\nhelp: undo the change, or accept it as a revision of v{version}: {COMMAND}"
+        );
+    }
+    write!(f, "{}", candidate.text())?;
+    write!(
+        f,
+        "v{version} {}\nhelp: undo the change, or set `schema_version = {next_major}` and accept it: {COMMAND}\n      \
+         if the newest minor of v{version} is not on the base branch yet, that command may still rewrite it",
+        broken(candidate.verdict)
+    )
 }
 
 /// The differences, as many as one still reads.
@@ -232,10 +267,34 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("description"), "{text}");
-        assert!(text.contains("OUTBOX_BLESS=1 cargo test\n      if readers of v2 would break"), "{text}");
-        assert!(text.ends_with("set `schema_version = 3` first"), "{text}");
+        assert!(text.contains("error[type-changed] (backward): "), "{text}");
+        assert!(text.contains("\nv2 would break its readers\nhelp: undo the change, or set `schema_version = 3` and accept it: OUTBOX_BLESS=1 cargo test\n"), "{text}");
         let failure = run(&new, &package, None, false, false).unwrap_err();
         assert!(matches!(failure.drift(), Some(Drift::Changed { lines, .. }) if lines.len() == 2));
+    }
+
+    #[test]
+    fn a_change_that_readers_survive_is_said_to_be_one() {
+        let (top, package) = workspace();
+        let with = |members: &Value| claim(&json!({"type": "object", "properties": members}));
+        run(&with(&json!({})), &package, None, true, false).unwrap();
+        let one = with(&json!({"a": {"type": "string"}}));
+        let text = report(&one, &package);
+        assert!(
+            text.ends_with(
+                "readers survive it: compatible with the one minor of v2\nhelp: undo the change, or accept it as a revision of \
+                 v2: OUTBOX_BLESS=1 cargo test"
+            ),
+            "{text}"
+        );
+        run(&one, &package, None, true, false).unwrap();
+        let two = with(&json!({"a": {"type": "string"}, "b": {"type": "string"}}));
+        assert!(report(&two, &package).contains("compatible with all 2 minors of v2"));
+        fs::write(top.path().join("schemas/registry.toml"), "compatibility = \"none\"").unwrap();
+        assert!(
+            report(&with(&json!({"a": {"type": "integer"}})), &package)
+                .contains("nothing is owed to readers")
+        );
     }
 
     #[test]

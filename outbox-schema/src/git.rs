@@ -185,7 +185,7 @@ pub(crate) mod tests {
         commit(dir.path(), "second");
         let git_here = Git::at(&folder);
         let base = git_here.merge_base("main").unwrap();
-        assert_eq!(git_here.differing(&base).unwrap(), [PathBuf::new(); 0]);
+        assert!(git_here.differing(&base).unwrap().is_empty());
         fs::write(folder.join("t/rewritten"), "2\n").unwrap();
         fs::write(folder.join("t/added"), "2\n").unwrap();
         fs::write(dir.path().join("outside"), "2").unwrap();

@@ -74,11 +74,15 @@ impl Envelope {
     }
 
     fn older(&self) -> BTreeMap<u32, &RawValue> {
-        let text = self.older_payloads.as_deref().unwrap_or("{}");
-        let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text).unwrap_or_default();
-        let major = |(key, payload): (&str, _)| Some((key.parse().ok().filter(|major| *major > 0)?, payload));
-        members.into_iter().filter_map(major).collect()
+        by_major(self.older_payloads.as_deref())
     }
+}
+
+/// The payloads in the text of `older_payloads`.
+pub(crate) fn by_major(text: Option<&str>) -> BTreeMap<u32, &RawValue> {
+    let members: BTreeMap<&str, &RawValue> = serde_json::from_str(text.unwrap_or("{}")).unwrap_or_default();
+    let major = |(key, payload): (&str, _)| Some((key.parse().ok().filter(|major| *major > 0)?, payload));
+    members.into_iter().filter_map(major).collect()
 }
 
 #[cfg(test)]

@@ -56,8 +56,8 @@ needs_look() {
             }
             ;;
         npm)
-            command -v npm >/dev/null || {
-                needs_missing+=('npm: it fetches the real payloads (scripts/test quick does without)')
+            { command -v npm && command -v node; } >/dev/null || {
+                needs_missing+=('npm and node: for the real payloads and schemas (scripts/test quick does without)')
                 needs_packages+=(npm)
             }
             ;;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 const FILE: &str = "OUTBOX_TEST_GITHUB_EXAMPLES";
+const SCHEMAS: &str = "OUTBOX_TEST_GITHUB_SCHEMAS";
 const NO_FILE: &str =
     "no real payloads for tests: run ./scripts/test; ./scripts/test quick leaves these tests out";
 
@@ -41,9 +42,20 @@ struct Identified {
 /// # Panics
 /// When the variable is not set (the text says what to run) or the file is not what it should be.
 pub fn github_examples() -> Vec<Example> {
-    let path = std::env::var_os(FILE).unwrap_or_else(|| panic!("{NO_FILE}"));
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()));
-    parse(&text)
+    parse(&read(FILE))
+}
+
+/// The schemas of GitHub's webhooks, in the file that `OUTBOX_TEST_GITHUB_SCHEMAS` names.
+///
+/// # Panics
+/// When the variable is not set (the text says what to run) or the file is not what it should be.
+pub fn github_schemas() -> serde_json::Value {
+    serde_json::from_str(&read(SCHEMAS)).expect("a JSON Schema")
+}
+
+fn read(variable: &str) -> String {
+    let path = std::env::var_os(variable).unwrap_or_else(|| panic!("{NO_FILE}"));
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
 }
 
 fn parse(text: &str) -> Vec<Example> {

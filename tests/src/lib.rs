@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use database::TestDb;
 pub use eventually::eventually;
-pub use github::{Example, github_examples};
+pub use github::{Example, github_examples, github_schemas};
 pub use pooler::Pooler;
 pub use postgres::PgTestDb;
 pub use process::OutboxProcess;

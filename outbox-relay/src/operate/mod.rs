@@ -3,6 +3,7 @@
 //! Each call is one short statement or transaction on a connection of the pool, with a limit on its time. None of them
 //! needs a running relay: they read and write the tables, and the owner of a consumer's slot sees it.
 
+mod backlog;
 mod consumers;
 mod dead_letters;
 mod events;
@@ -18,6 +19,7 @@ use sqlx::Pool;
 use sqlx::pool::PoolConnection;
 use uuid::Uuid;
 
+pub use self::backlog::{Backlog, Unreadable, UnreadableBy};
 pub use self::consumers::{ConsumerError, Drain, ResetTo, Rest};
 pub use self::dead_letters::{Decided, INBOX_HORIZON, LetterPage, Step, Walk};
 pub use self::events::{EventPage, EventRef, NoEventRef, Search};

@@ -3,6 +3,7 @@
 //! Compatibility is not transitive: a member that is dropped and later comes back with another type is fine at every
 //! step, and not from the first to the last. So all pairs are compared.
 
+mod candidate;
 mod history;
 mod overrides;
 mod report;
@@ -10,6 +11,7 @@ mod report;
 use std::path::PathBuf;
 use std::thread;
 
+pub use self::candidate::Candidate;
 pub use self::history::{Base, HistoryFinding, HistoryRule};
 pub use self::overrides::{OverrideState, OverrideUse};
 pub use self::report::{github, json, text};

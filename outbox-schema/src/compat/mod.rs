@@ -42,6 +42,7 @@ use serde_json::Value;
 
 pub use finding::{Comparison, Direction, Finding, Rule, Severity, Side, Verdict};
 
+pub use crate::compare::changes;
 use decide::{Document, decide, too_complex};
 use rules::notes::notes;
 use same::Sameness;

@@ -43,7 +43,7 @@ impl<'a> Walk<'a> {
                 let required = names(object.get("required"));
                 for (name, field) in sorted(properties) {
                     let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                    self.field(field, below, required.contains(&name.as_str()));
+                    self.field(field, &below, required.contains(&name.as_str()));
                 }
             }
             let inner = [("additionalProperties", "{}"), ("items", "[]")];
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         self.within.pop();
     }
 
-    fn field(&mut self, schema: &'a Value, path: String, required: bool) {
+    fn field(&mut self, schema: &'a Value, path: &str, required: bool) {
         let (mut constraints, mut meaning) = (Vec::new(), String::new());
         for object in self.parts(schema) {
             constraints.extend(constraints_of(object));
@@ -87,13 +87,13 @@ impl<'a> Walk<'a> {
         }
         let kind = self.kind(schema, 0);
         self.fields.push(Field {
-            path: path.clone(),
+            path: path.to_owned(),
             kind,
             required,
             constraints: constraints.join(", "),
             meaning,
         });
-        self.members(schema, &path);
+        self.members(schema, path);
     }
 
     /// The objects that all apply where `schema` does: itself, what it refers to, and under `allOf`.

@@ -133,7 +133,8 @@ fn a_page_tells_versions_changes_and_readers() {
     assert_eq!(names, ["thing.changed.md", "thing.gone.md", "README.md"]);
     assert!(pages.iter().all(|page| page.text.starts_with(MARK)));
     let [changed, gone, index] = pages.as_slice() else { panic!() };
-    let rows: Vec<&str> = changed.text.lines().filter(|line| line.starts_with("| v1") || line.starts_with("| v2")).collect();
+    let rows: Vec<&str> =
+        changed.text.lines().filter(|line| line.starts_with("| v1") || line.starts_with("| v2")).collect();
     assert!(rows[0].starts_with("| v2.0 | `sha256:") && rows[0].ends_with("| `audit` |"), "{rows:#?}");
     assert!(rows[1].starts_with("| v1.1 ") && rows[1].ends_with("| `crm`, `audit` |"), "{rows:#?}");
     assert!(rows[2].starts_with("| v1.0 ") && rows[2].ends_with("|  |"), "{rows:#?}");

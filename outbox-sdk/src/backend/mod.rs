@@ -34,7 +34,7 @@ pub use maintain::{
 pub use operate::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
     LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
-    StallState, Standing, TypeFilter, UnknownLetterState, Writer,
+    StallState, Standing, Stored, TypeFilter, UnknownLetterState, Writer,
 };
 pub use progress::{
     Checks, Claim, ClaimRequest, Claimed, DeadReason, DiscardedHead, Due, DueStall, Fence, NewDeadLetter,

@@ -1,5 +1,6 @@
 //! What operators ask and decide: questions, filters and answers as structs.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use uuid::Uuid;
 
 use super::sealed::Sealed;
 use crate::envelope::{Envelope, Timestamp};
+use crate::older::by_major;
 use crate::progress::Progress;
 use crate::tables::Tables;
 
@@ -88,6 +90,14 @@ pub trait Operate: Database + Sealed {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<EventRow>, Error>> + Send;
 
+    /// One page of all events with their payloads, by id, behind an id.
+    fn stored(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        after: i64,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Stored>, Error>> + Send;
+
     /// Where one id stands with every slot of every consumer, in one snapshot. `lane` is the key of its aggregate's
     /// lane, if it is in one.
     fn standing(
@@ -103,6 +113,33 @@ pub trait Operate: Database + Sealed {
         conn: &mut Self::Connection,
         tables: &Tables,
     ) -> impl Future<Output = Result<Vec<Writer>, Error>> + Send;
+}
+
+/// A stored event, as far as its payloads are to be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// Its place.
+    pub id: i64,
+    /// What happened.
+    pub event_type: String,
+    /// The major of `payload`.
+    pub schema_version: u32,
+    /// The payload, as the database writes it.
+    pub payload: String,
+    /// Payloads of older majors: the text of a JSON object from major to payload.
+    pub older_payloads: Option<String>,
+}
+
+impl Stored {
+    /// Every payload of the event, by its major.
+    #[must_use]
+    pub fn payloads(&self) -> BTreeMap<u32, &str> {
+        let older = by_major(self.older_payloads.as_deref()).into_iter();
+        let mut payloads: BTreeMap<u32, &str> =
+            older.map(|(major, payload)| (major, payload.get())).collect();
+        payloads.insert(self.schema_version, &self.payload);
+        payloads
+    }
 }
 
 /// A slot of a consumer, for operators.

@@ -10,5 +10,6 @@ mod kill;
 mod many;
 mod operate;
 mod real_input;
+mod schema;
 mod stage;
 mod stop;

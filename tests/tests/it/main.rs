@@ -10,6 +10,7 @@ mod listen;
 mod payload;
 mod pooler;
 mod readme;
+mod real_schemas;
 mod relay;
 mod reports;
 

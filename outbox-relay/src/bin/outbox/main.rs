@@ -15,6 +15,7 @@ mod exit;
 mod migrate;
 mod output;
 mod run;
+mod schema;
 mod target;
 mod why;
 
@@ -44,6 +45,8 @@ enum OutputFormat {
     Text,
     /// For programs: one JSON value on standard output.
     Json,
+    /// For reviews on GitHub: an annotation per finding (`schema check` and `schema compat`).
+    Github,
 }
 
 #[derive(Debug, Subcommand)]
@@ -66,11 +69,19 @@ enum Command {
     Event(event::Args),
     /// What holds one event, consumer by consumer, and what to do.
     Why(why::Args),
+    /// The schema registry: init, list, check, diff, compat, bless, import, docs, asyncapi.
+    Schema(schema::Args),
 }
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     log_to_stderr();
+    let annotates = matches!(&cli.command, Command::Schema(args) if args.annotates());
+    if cli.format == OutputFormat::Github && !annotates {
+        let text =
+            "error: annotations come from `schema check` and `schema compat`; use --format text or json here";
+        return Failure::usage(text).report();
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::runtime(&error).report(),
@@ -86,6 +97,7 @@ fn main() -> ExitCode {
             Command::Dead(args) => dead::dead(args, cli.format).await,
             Command::Event(args) => event::event(args, cli.format).await,
             Command::Why(args) => why::why(args, cli.format).await,
+            Command::Schema(args) => schema::schema(args, cli.format).await,
         }
     });
     // A blocked call must not hold up the end.

@@ -75,7 +75,7 @@ fn print(names: &[MigrationName], check: bool, format: OutputFormat) -> io::Resu
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             writeln!(out, "{}", serde_json::json!({ what: names }))
         }
-        OutputFormat::Text if names.is_empty() => writeln!(out, "the tables are up to date"),
-        OutputFormat::Text => names.iter().try_for_each(|name| writeln!(out, "{what} {name}")),
+        _ if names.is_empty() => writeln!(out, "the tables are up to date"),
+        _ => names.iter().try_for_each(|name| writeln!(out, "{what} {name}")),
     }
 }

@@ -20,9 +20,15 @@ pub(crate) fn result(
     json: impl FnOnce() -> serde_json::Value,
 ) -> Result<(), Failure> {
     match format {
-        OutputFormat::Text => print(text().trim_end()),
+        // Only commands that have annotations are asked for them, and those print them themselves.
+        OutputFormat::Text | OutputFormat::Github => print(text().trim_end()),
         OutputFormat::Json => print(&json().to_string()),
     }
+}
+
+/// Prints lines that are complete; nothing if there are none.
+pub(crate) fn lines(text: &str) -> Result<(), Failure> {
+    if text.trim().is_empty() { Ok(()) } else { print(text.trim_end()) }
 }
 
 /// Prints to standard output. Whoever closed it has seen enough.

@@ -16,7 +16,7 @@ use crate::backend::operate::majors;
 use crate::backend::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
     LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
-    StallState, Standing, Writer,
+    StallState, Standing, Stored, Writer,
 };
 use crate::envelope::{Envelope, Timestamp};
 use crate::lane::Lane;
@@ -173,6 +173,25 @@ impl Operate for Postgres {
             .bind(before.unwrap_or(i64::MAX))
             .bind(i64::from(limit));
         page.fetch_all(conn).await?.iter().map(event_row).collect()
+    }
+
+    async fn stored(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
+        let page = tables.postgres().stored.query().bind(after).bind(i64::from(limit));
+        let stored = |row: &PgRow| {
+            Ok(Stored {
+                id: row.try_get("id")?,
+                event_type: row.try_get("event_type")?,
+                schema_version: row.try_get::<i32, _>("schema_version")?.unsigned_abs(),
+                payload: row.try_get("payload")?,
+                older_payloads: row.try_get("older_payloads")?,
+            })
+        };
+        page.fetch_all(conn).await?.iter().map(stored).collect()
     }
 
     async fn standing(

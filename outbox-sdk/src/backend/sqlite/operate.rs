@@ -14,7 +14,7 @@ use crate::backend::operate::majors;
 use crate::backend::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
     LetterEvent, LetterFilter, LetterKey, LetterState, LetterSummary, Operate, PauseState, SlotStanding,
-    StallState, Standing, UnknownLetterState, Writer,
+    StallState, Standing, Stored, UnknownLetterState, Writer,
 };
 use crate::envelope::Timestamp;
 use crate::lane::Lane;
@@ -49,6 +49,7 @@ statements! {
 }
 
 const LAG: &str = include_str!("lag.sql");
+const STORED: &str = include_str!("stored.sql");
 const DEAD_LETTER_DECIDE: &str = include_str!("dead_letter_decide.sql");
 const DEAD_LETTER_ACKNOWLEDGE: &str = include_str!("dead_letter_acknowledge.sql");
 const EVENT_IDS: &str = include_str!("event_ids.sql");
@@ -193,6 +194,24 @@ impl Operate for Sqlite {
             .bind(before.unwrap_or(i64::MAX))
             .bind(limit);
         rows(conn, page).await?.iter().map(event_row).collect()
+    }
+
+    async fn stored(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        after: i64,
+        limit: u32,
+    ) -> Result<Vec<Stored>, Error> {
+        let stored = |row: &SqliteRow| {
+            Ok(Stored {
+                id: row.try_get("id")?,
+                event_type: row.try_get("event_type")?,
+                schema_version: row.try_get("schema_version")?,
+                payload: row.try_get("payload")?,
+                older_payloads: row.try_get("older_payloads")?,
+            })
+        };
+        rows(conn, query(STORED).bind(after).bind(limit)).await?.iter().map(stored).collect()
     }
 
     async fn standing(

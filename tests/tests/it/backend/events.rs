@@ -13,6 +13,7 @@ super::on_every_database! {
     events_come_in_pages_newest_first
     one_event_comes_with_its_payload_when_asked
     a_standing_is_that_of_one_id_with_every_consumer
+    all_events_come_with_their_payloads_page_by_page
 }
 
 async fn ids<T: TestDb>(
@@ -24,6 +25,27 @@ async fn ids<T: TestDb>(
     let mut conn = outbox.conn().await;
     let rows = T::Db::events(&mut conn, &outbox.tables, filter, before, limit).await.unwrap();
     rows.iter().map(|row| row.envelope.id).collect()
+}
+
+async fn all_events_come_with_their_payloads_page_by_page<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let mut events: Vec<_> = ["1", "2", "3"].map(event).into();
+    events[1].schema_version = 3;
+    events[1].older_payloads = Some(r#"{"1": {"a": 1}, "x": {}}"#.to_owned());
+    outbox.append_all(&events).await;
+    let page = async |after: i64, limit: u32| {
+        let mut conn = outbox.conn().await;
+        T::Db::stored(&mut conn, &outbox.tables, after, limit).await.unwrap()
+    };
+    let first = page(0, 2).await;
+    assert_eq!(first.iter().map(|row| (row.id, row.schema_version)).collect::<Vec<_>>(), [(1, 1), (2, 3)]);
+    assert_eq!(first[1].event_type, events[1].event_type);
+    let payloads = first[1].payloads();
+    assert_eq!(payloads.keys().copied().collect::<Vec<_>>(), [1, 3]);
+    assert_eq!(payloads[&1].replace(' ', ""), r#"{"a":1}"#);
+    assert_eq!(payloads[&3], first[1].payload);
+    assert_eq!(page(2, 2).await.iter().map(|row| row.id).collect::<Vec<_>>(), [3]);
+    assert!(page(3, 2).await.is_empty());
 }
 
 async fn events_are_found_by_what_they_are<T: TestDb>() {

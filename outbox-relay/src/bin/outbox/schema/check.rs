@@ -1,0 +1,134 @@
+//! `outbox schema check`: the gate for CI.
+
+use std::path::PathBuf;
+
+use outbox_relay::config::Config;
+use outbox_schema::compat::gate::{self, Base};
+use outbox_schema::registry::is_revision;
+use outbox_schema::{Registry, Validators};
+use serde_json::{Value, json};
+
+use super::backlog;
+use super::folder::Folder;
+use super::readers;
+use crate::OutputFormat;
+use crate::exit::Failure;
+use crate::output;
+
+/// Arguments of `outbox schema check`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  outbox schema check --against origin/main\n  outbox schema check --format github --against \
+                  origin/main\n  outbox schema check --config outbox.toml --database postgres://app@localhost/app"
+)]
+pub(crate) struct Args {
+    /// Compare with what is committed: revisions that HEAD has in common with this git revision may change in words only.
+    /// Without a value it is `base` of registry.toml.
+    #[arg(long, value_name = "REV", num_args = 0..=1, default_missing_value = "", value_parser = revision)]
+    against: Option<String>,
+    /// The configuration file: pins of its consumers must have a schema.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Also check that every stored event can be read with this registry, and every open one by its consumers with their
+    /// pins: postgres://USER@HOST/DATABASE or sqlite://PATH.
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// The PostgreSQL schema that holds the tables. Default: the configuration's, else `outbox`.
+    #[arg(long, value_name = "NAME", requires = "database")]
+    schema: Option<String>,
+}
+
+fn revision(text: &str) -> Result<String, String> {
+    if text.is_empty() || is_revision(text) {
+        return Ok(text.to_owned());
+    }
+    Err("not a git revision, expected one like `origin/main`".to_owned())
+}
+
+pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> Result<(), Failure> {
+    let config = readers::config(args.config.as_deref())?;
+    let registry = folder.open(config.as_ref())?;
+    let base = match &args.against {
+        None => None,
+        Some(revision) => {
+            let revision = if revision.is_empty() { &registry.settings().base } else { revision };
+            let failed = |error| Failure::usage(format!("error: {}", outbox_relay::chain(&error)));
+            Some(Base::of(&registry, revision).map_err(failed)?)
+        }
+    };
+    let report = gate::check(&registry, base.as_ref());
+    let compiled = Validators::compile(&registry);
+    let pins = config.as_ref().map(|config| dangling_pins(config, &registry)).unwrap_or_default();
+    let backlog = match (&args.database, &compiled) {
+        (Some(url), Ok(validators)) => {
+            Some(backlog::check(url, args.schema.as_deref(), config.as_ref(), validators).await?)
+        }
+        _ => None,
+    };
+
+    let uncompiled = compiled.as_ref().err().map(ToString::to_string);
+    match format {
+        OutputFormat::Text => {
+            let mut text = gate::text(&report, &registry);
+            pins.iter().for_each(|pin| text = format!("{}\n{text}", pin.text()));
+            if let Some(problems) = &uncompiled {
+                text = format!("error: {problems}\n{text}");
+            }
+            if let Some(backlog) = &backlog {
+                text.push_str(&backlog::text(backlog));
+            }
+            output::lines(&text)?;
+        }
+        OutputFormat::Json => {
+            let mut value = gate::json(&report);
+            value["not_compiled"] = json!(uncompiled);
+            value["pins"] = pins.iter().map(Pin::value).collect();
+            value["backlog"] = backlog.as_ref().map_or(Value::Null, backlog::value);
+            output::lines(&value.to_string())?;
+        }
+        OutputFormat::Github => {
+            let mut text = gate::github(&report, &registry);
+            let more = pins.iter().map(Pin::text).chain(uncompiled.clone());
+            more.for_each(|line| text.push_str(&format!("::error::{}\n", line.replace('\n', "%0A"))));
+            output::lines(&text)?;
+        }
+    }
+    let backlog_passes = backlog.as_ref().is_none_or(|backlog| backlog.unreadable.is_empty());
+    if report.passes() && compiled.is_ok() && pins.is_empty() && backlog_passes {
+        return Ok(());
+    }
+    Err(Failure::check("error: the check of the registry failed; what is above says why and what to do"))
+}
+
+/// A pin of a major that the registry does not have.
+struct Pin {
+    consumer: String,
+    event_type: String,
+    major: u32,
+}
+
+impl Pin {
+    fn text(&self) -> String {
+        let Self { consumer, event_type, major } = self;
+        format!(
+            "error[pin]: consumer `{consumer}` pins v{major} of `{event_type}`, which has no schema\n  = help: correct the \
+             pin, or commit the schema"
+        )
+    }
+
+    fn value(&self) -> Value {
+        json!({"consumer": self.consumer, "event_type": self.event_type, "major": self.major})
+    }
+}
+
+fn dangling_pins(config: &Config, registry: &Registry) -> Vec<Pin> {
+    let pins = config.consumers.iter().flat_map(|consumer| {
+        let pin = move |(event_type, major): (&String, &u32)| Pin {
+            consumer: consumer.spec.name.as_str().to_owned(),
+            event_type: event_type.clone(),
+            major: *major,
+        };
+        consumer.spec.pins.iter().map(pin)
+    });
+    pins.filter(|pin| registry.newest(&pin.event_type, pin.major).is_none()).collect()
+}
