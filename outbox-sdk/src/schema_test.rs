@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use outbox_schema::compat::{self, Direction, Severity, Verdict};
 use outbox_schema::drift;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -43,6 +44,7 @@ pub(crate) fn check(test: &SchemaTest, settings: &Settings) -> Result<(), Schema
     let read = root_schema(test.schema, SchemaSettings::draft2020_12().for_deserialize());
     let written = root_schema(test.schema, SchemaSettings::draft2020_12().for_serialize());
     fits_when_written(test, &read, &written)?;
+    is_read_when_written(test, &read, &written)?;
     enums_can_be_open(test, &read)?;
     let claim = drift::Claim {
         event_type: test.event_type,
@@ -129,6 +131,34 @@ fn fits_when_written(test: &SchemaTest, read: &Value, written: &Value) -> Result
     report.push_str(
         "help: beside `skip_serializing_if` or `skip_serializing` put `default`, or make the field an `Option`; \
          in `rename` give one name for both",
+    );
+    Err(SchemaTestFailure(report))
+}
+
+/// Whether a reader takes everything that the struct writes, as far as that can be refuted: what is left out is found by
+/// [`fits_when_written`], and what cannot be decided is not held against the struct.
+fn is_read_when_written(test: &SchemaTest, read: &Value, written: &Value) -> Result<(), SchemaTestFailure> {
+    let comparison = compat::compare(written, read);
+    if comparison.backward != Verdict::Breaking {
+        return Ok(());
+    }
+    let SchemaTest { event_type, schema_version, rust_type, file, line, .. } = test;
+    let mut report = format!(
+        "schema drift: {event_type} v{schema_version}\n  --> {file}:{line}, struct {rust_type}\n\
+         what is written can fail the struct's own schema\n"
+    );
+    let failing = comparison.findings.iter().filter(|finding| {
+        finding.severity == Severity::Breaking && finding.direction == Some(Direction::Backward)
+    });
+    for finding in failing {
+        let pointer = if finding.pointer.is_empty() { "/" } else { &finding.pointer };
+        let _ = writeln!(report, "  {pointer}: {}", finding.rule.id());
+        if let Some(witness) = &finding.witness {
+            let _ = writeln!(report, "    for example: {witness}");
+        }
+    }
+    report.push_str(
+        "help: have serde read and write the field in one form: one name, one type, one set of variants",
     );
     Err(SchemaTestFailure(report))
 }
@@ -296,6 +326,34 @@ mod tests {
         let folder = registry();
         let text = run::<Outer>(folder.path(), true).unwrap_err().to_string();
         assert!(text.contains("\n/$defs/Inner: `open_enum` stands on a type that is no enum"), "{text}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is blessed");
+    }
+
+    #[test]
+    fn a_field_that_is_read_in_another_form_than_it_is_written_is_found() {
+        #[derive(Serialize, JsonSchema)]
+        struct Outer {
+            inner: Inner,
+        }
+
+        #[derive(Serialize, JsonSchema)]
+        struct Inner {
+            #[schemars(schema_with = "two_forms")]
+            size: String,
+        }
+
+        fn two_forms(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            if generator.contract().is_serialize() {
+                schemars::json_schema!({"type": "string"})
+            } else {
+                schemars::json_schema!({"type": "integer"})
+            }
+        }
+
+        let folder = registry();
+        let text = run::<Outer>(folder.path(), true).unwrap_err().to_string();
+        assert!(text.contains("what is written can fail the struct's own schema\n"), "{text}");
+        assert!(text.contains("/size/type: type-changed\n    for example: "), "{text}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is blessed");
     }
 

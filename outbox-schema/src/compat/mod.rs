@@ -24,6 +24,7 @@
 mod decide;
 mod decimal;
 mod finding;
+pub mod gate;
 mod lower;
 mod prove;
 #[cfg(test)]

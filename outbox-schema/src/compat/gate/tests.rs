@@ -338,3 +338,49 @@ fn a_shallow_clone_is_enough_unless_git_is_asked() {
     git(clone.path(), &["fetch", "--quiet", "--unshallow"]);
     assert!(check(&registry, Some(&Base::of(&registry, "origin/main").unwrap())).passes());
 }
+
+/// 500 event types with three minors each: what `outbox schema check` does in a large project.
+#[test]
+fn a_large_registry_is_checked_within_seconds() {
+    use std::time::{Duration, Instant};
+
+    /// What a release build on one machine of two processors needs at most.
+    const PROMISE: Duration = Duration::from_secs(2);
+
+    let dir = folder("", &[]);
+    for n in 0..500 {
+        for minor in 0..3 {
+            let mut members = serde_json::Map::new();
+            for field in 0..12 + minor {
+                let kind = ["string", "integer", "boolean", "number"][field % 4];
+                members.insert(
+                    format!("field_{field}"),
+                    json!({"type": [kind, "null"], "description": "what it means"}),
+                );
+            }
+            members.insert("customer".to_owned(), json!({"$ref": "#/$defs/Customer"}));
+            members.insert("kind".to_owned(), json!({"oneOf": [
+                {"type": "object", "required": ["tag", "a"], "properties": {"tag": {"const": "A"}, "a": {"type": "integer", "format": "uint32"}}},
+                {"type": "object", "required": ["tag"], "properties": {"tag": {"const": "B"}}},
+            ]}));
+            let text = schema(&json!({
+                "properties": members, "required": ["customer", "kind"],
+                "$defs": {"Customer": {"type": "object", "required": ["id"], "properties": {
+                    "id": {"type": "string", "format": "uuid"}, "tags": {"type": "array", "items": {"type": "string"}},
+                }}},
+            }));
+            write(dir.path(), &format!("entity.thing_{n}.changed/v1.{minor}.json"), &text);
+        }
+    }
+    let begun = Instant::now();
+    let registry = Registry::open(dir.path()).unwrap();
+    let opened = begun.elapsed();
+    let report = check(&registry, None);
+    let took = begun.elapsed();
+    println!(
+        "{} pairs of {} event types: opened in {opened:?}, checked in {took:?}",
+        report.compared, report.event_types
+    );
+    assert_eq!((report.event_types, report.compared, report.passes()), (500, 1500, true));
+    assert!(took < PROMISE * 5, "{took:?}");
+}
