@@ -382,5 +382,6 @@ fn a_large_registry_is_checked_within_seconds() {
         report.compared, report.event_types
     );
     assert_eq!((report.event_types, report.compared, report.passes()), (500, 1500, true));
-    assert!(took < PROMISE * 5, "{took:?}");
+    // A build without optimization takes ten times as long.
+    assert!(took < PROMISE * if cfg!(debug_assertions) { 50 } else { 5 }, "{took:?}");
 }
