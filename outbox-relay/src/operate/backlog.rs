@@ -123,7 +123,7 @@ impl Found {
         let payloads = event.payloads();
         for (major, payload) in &payloads {
             let by = match validators.check(&event.event_type, *major, payload) {
-                Verdict::Valid => continue,
+                Verdict::Valid | Verdict::Undeclared(_) => continue,
                 Verdict::Unknown { .. } => UnreadableBy::NoSchema,
                 Verdict::Unreadable(_) => UnreadableBy::NotJson,
                 Verdict::Invalid(violations) => UnreadableBy::Violation(first(&violations)),

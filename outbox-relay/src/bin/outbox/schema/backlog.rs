@@ -33,9 +33,9 @@ pub(super) async fn check(
     Ok(backlog?)
 }
 
-/// For people. Violations name places of the schema and of the payload, never its values.
-pub(super) fn text(backlog: &Backlog) -> String {
-    let mut text = String::new();
+/// What cannot be read, a line each. Violations name places of the schema, never values of a payload.
+pub(super) fn lines(backlog: &Backlog) -> Vec<String> {
+    let mut lines = Vec::new();
     for unreadable in &backlog.unreadable {
         let Unreadable { event_type, major, events, first_id, by } = unreadable;
         let why = match by {
@@ -50,9 +50,14 @@ pub(super) fn text(backlog: &Backlog) -> String {
         };
         let line =
             format!("error[backlog]: {events} events of {event_type} v{major} (first: id {first_id}): {why}");
-        text.push_str(&output::escaped(&line));
-        text.push('\n');
+        lines.push(output::escaped(&line));
     }
+    lines
+}
+
+/// For people.
+pub(super) fn text(backlog: &Backlog) -> String {
+    let mut text: String = lines(backlog).into_iter().map(|line| line + "\n").collect();
     let verdict = if backlog.unreadable.is_empty() { "all readable" } else { "not all readable" };
     text.push_str(&format!("{} stored events checked: {verdict}\n", backlog.checked));
     text

@@ -88,8 +88,10 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
         }
         OutputFormat::Github => {
             let mut text = gate::github(&report, &registry);
-            let more = pins.iter().map(Pin::text).chain(uncompiled.clone());
-            more.for_each(|line| text.push_str(&format!("::error::{}\n", line.replace('\n', "%0A"))));
+            let unread = backlog.as_ref().map(backlog::lines).unwrap_or_default();
+            for line in pins.iter().map(Pin::text).chain(uncompiled).chain(unread) {
+                text.push_str(&format!("::error::{}\n", line.replace('%', "%25").replace('\n', "%0A")));
+            }
             output::lines(&text)?;
         }
     }
