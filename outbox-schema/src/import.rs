@@ -7,6 +7,7 @@ mod reference;
 
 use std::fmt;
 
+use jsonschema::{Draft, ValidationOptions};
 use serde_json::{Map, Value};
 
 use self::reference::{Definitions, step_into};
@@ -132,6 +133,7 @@ pub fn import(document: &Value, pointer: &str) -> Result<Imported, ImportError> 
     let mut import = Import {
         dialect,
         definitions: Definitions::new(document, pointer),
+        options: options(),
         refused: Vec::new(),
         ignored: Vec::new(),
     };
@@ -181,6 +183,7 @@ fn names_object(kind: &Value) -> bool {
 struct Import<'a> {
     dialect: Dialect,
     definitions: Definitions<'a>,
+    options: ValidationOptions<'static>,
     refused: Vec<Refusal>,
     ignored: Vec<String>,
 }
@@ -317,7 +320,7 @@ impl<'a> Import<'a> {
 
     fn format(&mut self, value: &Value, at: &str, made: &mut Map<String, Value>) {
         match value.as_str() {
-            Some(format) if options().is_known_format(jsonschema::Draft::Draft202012, format) => {
+            Some(format) if self.options.is_known_format(Draft::Draft202012, format) => {
                 made.insert("format".to_owned(), value.clone());
             }
             Some(format) => self.refuse(at.to_owned(), RefusalReason::Format(clip(format, 60))),
@@ -333,7 +336,7 @@ impl<'a> Import<'a> {
         if !self.refused.is_empty() {
             return;
         }
-        if let Err(error) = options().build(&with_integers(schema)) {
+        if let Err(error) = self.options.build(&with_integers(schema)) {
             let text = format!("{}; correct the schema", compile_text(&error));
             self.refuse(error.instance_path().to_string(), RefusalReason::Schema(text));
         }

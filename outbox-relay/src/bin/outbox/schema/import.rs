@@ -15,6 +15,8 @@ use crate::output;
 
 /// Arguments of `outbox schema import`.
 #[derive(Debug, clap::Args)]
+// `--version` is the major here.
+#[command(disable_version_flag = true)]
 pub(crate) struct Args {
     /// A JSON Schema of draft-07 or 2020-12.
     #[arg(value_name = "FILE")]
