@@ -74,7 +74,7 @@ fn real_input_of_githubs_webhooks_is_valid_by_the_imported_schemas() {
         }
     }
     println!("{valid} valid, {} without a schema: {unknown:?}", unknown.len());
-    assert!(invalid.is_empty(), "{} valid, invalid: {invalid:#?}", valid);
+    assert!(invalid.is_empty(), "{valid} valid, invalid: {invalid:#?}");
     assert!(valid >= 300 && unknown.len() <= 20, "{valid} valid, unknown: {unknown:?}");
 }
 
