@@ -29,7 +29,6 @@ mod lower;
 mod prove;
 #[cfg(test)]
 mod random;
-pub mod gate;
 pub mod report;
 mod rules;
 mod same;
