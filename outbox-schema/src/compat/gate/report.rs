@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::overrides::{OverrideState, OverrideUse};
 use super::{Pair, Report, counts};
-use crate::compat::finding::{Comparison, Severity, Verdict};
+use crate::compat::finding::{Comparison, Finding, Severity, Verdict};
 use crate::compat::report::{self, Source, escape};
 use crate::registry::{OVERRIDES_FILE, Registry};
 
@@ -127,9 +127,9 @@ pub fn github(report: &Report, registry: &Registry) -> String {
     let mut out = String::new();
     for (pair, shown) in shown(report, registry) {
         with_sources(pair, |old, new| out.push_str(&report::github(&shown, old, new)));
-        if shown.findings.iter().all(|finding| finding.severity < Severity::Undecided)
-            && shown.worst() != Verdict::Compatible
-        {
+        // A verdict that no finding explains; one that overrides have silenced is none.
+        let fails = |finding: &Finding| finding.severity >= Severity::Undecided;
+        if pair.verdict != Verdict::Compatible && !pair.comparison.findings.iter().any(fails) {
             let message = "cannot prove compatible (treated as breaking)";
             _ = writeln!(out, "::error file={}::{message}", escape(&name(&pair.new.path), true));
         }
