@@ -223,6 +223,26 @@ impl ConsumerSpec {
         Ok(self)
     }
 
+    /// Receives exactly these event types, each in its major: the `PINS` of generated code.
+    ///
+    /// ```
+    /// # use outbox_relay::{ConsumerSpec, SpecError};
+    /// mod events {
+    ///     pub const CONSUMER: &str = "crm";
+    ///     pub const PINS: &[(&str, u32)] = &[("entity.customer.updated", 2)];
+    /// }
+    ///
+    /// let spec = ConsumerSpec::new(events::CONSUMER)?.reads(events::PINS)?;
+    /// # Ok::<(), SpecError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`events`](Self::events) and [`pin`](Self::pin), for the first one that is none.
+    pub fn reads(self, pins: &[(&str, u32)]) -> Result<Self, SpecError> {
+        let spec = self.events(pins.iter().map(|(event_type, _)| event_type))?;
+        pins.iter().try_fold(spec, |spec, (event_type, major)| spec.pin(event_type, *major))
+    }
+
     /// Reads this event type in this major.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! | `drift` | `drift` and `bless`: a struct's schema against the folder, and into it; includes `compat` | as `compat` |
 //! | `docs` | `docs` and `asyncapi`: the registry as pages and as an AsyncAPI document; includes `compat` | as `compat` |
 //! | `import` | `import`: foreign schemas as files of the registry; includes `validate` | as `validate` |
+//! | `codegen` | `codegen`: types and handlers for consumers, in Rust and TypeScript; includes `registry` | nothing more |
 
 #[cfg(feature = "docs")]
 pub mod asyncapi;
@@ -17,6 +18,8 @@ pub mod asyncapi;
 pub mod bless;
 #[cfg(feature = "registry")]
 mod branching;
+#[cfg(feature = "codegen")]
+pub mod codegen;
 #[cfg(feature = "compat")]
 mod compare;
 #[cfg(feature = "compat")]

@@ -66,19 +66,17 @@ impl<'e, T: DeserializeOwned> Received<'e, T> {
     /// Reads the payload.
     ///
     /// # Errors
-    /// [`HandlerError::Reject`] when it does not fit `T`: trying again would not help.
+    /// [`HandlerError::Reject`] with [`Rejection::Undecodable`] when it does not fit `T`: trying again would not help.
     pub fn read(envelope: &'e Envelope) -> Result<Self, HandlerError> {
         match serde_json::from_str(&envelope.payload) {
             Ok(payload) => Ok(Self { payload, envelope }),
-            // serde's text may quote the payload; its class and place do not.
-            Err(error) => Err(HandlerError::reject(format!(
-                "the payload of `{}` v{} does not fit the handler's type (line {}, column {}); generate the type again \
-                 or pin another major",
-                envelope.event_type,
-                envelope.schema_version,
-                error.line(),
-                error.column(),
-            ))),
+            // serde's text may quote the payload; its place does not.
+            Err(error) => Err(HandlerError::Reject(Rejection::Undecodable {
+                event_type: envelope.event_type.clone(),
+                schema_version: envelope.schema_version,
+                line: error.line(),
+                column: error.column(),
+            })),
         }
     }
 }
@@ -106,7 +104,7 @@ pub enum HandlerError {
     /// Try again later, by the consumer's retry policy.
     Retry(Box<dyn Error + Send + Sync>),
     /// Never try again: the event becomes a dead letter.
-    Reject(String),
+    Reject(Rejection),
     /// What the handler needs is down: the consumer pauses and no attempt is counted.
     Unavailable(String),
 }
@@ -121,7 +119,7 @@ impl HandlerError {
     /// Never try again. The text is stored with the event: no payload, no secret.
     #[must_use]
     pub fn reject(reason: impl Into<String>) -> Self {
-        Self::Reject(reason.into())
+        Self::Reject(Rejection::Refused(reason.into()))
     }
 
     /// What the handler needs is down: the consumer pauses and no attempt is counted. The text is stored with the
@@ -147,8 +145,85 @@ impl HandlerError {
     pub fn reason(&self) -> String {
         match self {
             Self::Retry(error) => without_values(error.as_ref()),
-            Self::Reject(reason) | Self::Unavailable(reason) => reason.clone(),
+            Self::Reject(rejection) => rejection.to_string(),
+            Self::Unavailable(reason) => reason.clone(),
         }
+    }
+}
+
+/// Why an event is never to be tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Rejection {
+    /// The handler says so.
+    Refused(String),
+    /// The payload does not fit the handler's type.
+    Undecodable {
+        /// The event's type.
+        event_type: String,
+        /// The event's major.
+        schema_version: u32,
+        /// The line of the payload where reading ended, from 1; 0 when it is not known.
+        line: usize,
+        /// The column there.
+        column: usize,
+    },
+    /// The handler has no method for this type and major.
+    NotPinned {
+        /// The consumer.
+        consumer: String,
+        /// The event's type.
+        event_type: String,
+        /// The event's major.
+        schema_version: u32,
+        /// The major of this type that the consumer reads; none when it does not read the type at all.
+        pinned: Option<u32>,
+    },
+}
+
+impl Rejection {
+    /// That a consumer with these pins does not read the event.
+    #[must_use]
+    pub fn not_pinned(consumer: &str, pins: &[(&str, u32)], event: &Envelope) -> Self {
+        Self::NotPinned {
+            consumer: consumer.to_owned(),
+            event_type: event.event_type.clone(),
+            schema_version: event.schema_version,
+            pinned: pins
+                .iter()
+                .find(|(event_type, _)| *event_type == event.event_type)
+                .map(|(_, major)| *major),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => f.write_str(reason),
+            Self::Undecodable { event_type, schema_version, line, column } => write!(
+                f,
+                "the payload of `{event_type}` v{schema_version} does not fit the handler's type (line {line}, column {column}); \
+                 generate the type again or pin another major"
+            ),
+            Self::NotPinned { consumer, event_type, schema_version, pinned: Some(pinned) } => write!(
+                f,
+                "the consumer `{consumer}` reads `{event_type}` v{pinned} and got v{schema_version}; pin the same major where it \
+                 is registered, or generate its code again"
+            ),
+            Self::NotPinned { consumer, event_type, schema_version, pinned: None } => write!(
+                f,
+                "the consumer `{consumer}` does not read `{event_type}` v{schema_version}; leave it out of the consumer's \
+                 events, or pin it and generate its code again"
+            ),
+        }
+    }
+}
+
+// Not by `?` on an error, which means another try.
+impl From<Rejection> for HandlerError {
+    fn from(rejection: Rejection) -> Self {
+        Self::Reject(rejection)
     }
 }
 

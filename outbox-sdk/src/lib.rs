@@ -7,6 +7,7 @@ mod envelope;
 mod error;
 mod event;
 mod finite;
+pub mod generated;
 mod hint;
 mod inbox;
 #[doc(hidden)]
@@ -37,7 +38,7 @@ pub mod webhook;
 pub mod __private;
 
 pub use backend::Backend;
-pub use consume::{Handler, HandlerError, Received};
+pub use consume::{Handler, HandlerError, Received, Rejection};
 pub use context::Context;
 pub use envelope::{Envelope, NewEnvelope, Once, Published, Timestamp};
 pub use error::PublishError;

@@ -70,7 +70,7 @@ pub(super) fn consumers(sections: Vec<Section<'_>>, context: Context<'_>) -> Vec
     consumers
 }
 
-const NAME_HELP: &str =
+pub(super) const NAME_HELP: &str =
     "write name = \"...\" with 1 to 63 of a-z, 0-9, _ and -, beginning with a letter, such as \"crm\"";
 
 /// Reads everything, so that all is checked, and gives nothing when there is no name to keep progress under.
@@ -82,7 +82,7 @@ fn consumer(
     let place = section.place().clone();
     let events =
         section.list("events", |value| parsed::<EventPattern>(value, "an event pattern", PATTERN_HELP));
-    let pins = pins(&mut section);
+    let pins = pins(&mut section, "[consumer.pins]");
     let max_in_flight = section.integer::<usize>("max_in_flight", 1..=10_000);
     let slots = section.integer::<u16>("slots", 1..=i128::from(MAX_SLOTS));
     let required_for_retention = section.bool("required_for_retention");
@@ -141,11 +141,12 @@ fn filter(section: &Section<'_>, events: &Field<Vec<(EventPattern, Place)>>) -> 
     }
 }
 
-type Pins = BTreeMap<String, (u32, Place)>;
+pub(super) type Pins = BTreeMap<String, (u32, Place)>;
 
-fn pins(section: &mut Section<'_>) -> Pins {
+/// The majors by event type; `title` is how the table is called in messages.
+pub(super) fn pins(section: &mut Section<'_>, title: &str) -> Pins {
     let findings = section.findings();
-    let Some(table) = section.table("pins", "[consumer.pins]") else { return Pins::new() };
+    let Some(table) = section.table("pins", title) else { return Pins::new() };
     let mut pins = Pins::new();
     for (event_type, entry) in table.entries() {
         let exact = event_type.parse::<EventPattern>().is_ok_and(|pattern| pattern.is_exact());
@@ -324,7 +325,7 @@ fn signing_secret(value: &Value, context: Context<'_>) -> Result<SigningSecret, 
         .map_err(|error| Problem::new("names a value that is not a signing secret", error.to_string()))
 }
 
-fn parsed<T: std::str::FromStr>(value: &Value, what: &str, help: &str) -> Result<T, Problem> {
+pub(super) fn parsed<T: std::str::FromStr>(value: &Value, what: &str, help: &str) -> Result<T, Problem> {
     let text = as_text(value)?;
     text.parse().map_err(|_| Problem::new(format!("is not {what}: \"{text}\""), help))
 }

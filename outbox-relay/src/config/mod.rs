@@ -4,6 +4,7 @@
 //! it (`env`), pull typed values out section by section (`reader`, `sections`, `consumer`, `retry`), and report what
 //! was found on the way with a picture of the line (`error`), in which secrets are masked (`redact`).
 
+mod codegen;
 mod consumer;
 mod document;
 mod env;
@@ -30,6 +31,7 @@ use self::secret::Environment;
 use crate::Settings;
 use crate::maintenance::RetainFor;
 
+pub use self::codegen::{CodegenConfig, Language};
 pub use self::consumer::ConsumerConfig;
 pub use self::error::{ConfigError, Finding, Report};
 pub use self::secret::Secret;
@@ -72,6 +74,8 @@ pub struct Config {
     pub relay: RelayConfig,
     /// `[registry]`.
     pub registry: RegistryConfig,
+    /// `[codegen]`, if it is there.
+    pub codegen: Option<CodegenConfig>,
     /// `[retention]`: how long events are kept.
     pub retention: RetainFor,
     /// Every `[[consumer]]`, in the order of the file.
@@ -168,6 +172,21 @@ impl Config {
         if findings.is_empty() { Ok(&self.consumers) } else { Err(self.source.refuse(findings)) }
     }
 
+    /// What `outbox codegen` writes.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when it is not configured.
+    pub fn require_codegen(&self) -> Result<&CodegenConfig, ConfigError> {
+        self.codegen.as_ref().ok_or_else(|| {
+            let help = "add a [codegen] with consumer, output and pins";
+            self.source.refuse(vec![Finding::new(
+                Place::Whole,
+                "no code is configured to be generated",
+                help,
+            )])
+        })
+    }
+
     /// The consumers without which nothing may be deleted, whether they are registered or not.
     #[must_use]
     pub fn required_for_retention(&self) -> Vec<String> {
@@ -210,6 +229,8 @@ impl Config {
         let (relay, lease) =
             sections::relay(section(&mut root, "relay", "[relay]", &findings), database.pooled);
         let registry = sections::registry(section(&mut root, "registry", "[registry]", &findings), folder);
+        let codegen =
+            root.table("codegen", "[codegen]").and_then(|section| codegen::codegen(section, folder));
         let retention = sections::retention(section(&mut root, "retention", "[retention]", &findings));
         let lease_known = lease.known(relay.lease).map(|value| (value, lease.place()));
         let origin =
@@ -220,7 +241,7 @@ impl Config {
 
         let findings = findings.into_vec();
         if findings.is_empty() {
-            Ok(Self { database, relay, registry, retention, consumers, source })
+            Ok(Self { database, relay, registry, codegen, retention, consumers, source })
         } else {
             Err(source.refuse(findings))
         }

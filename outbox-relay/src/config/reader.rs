@@ -89,6 +89,11 @@ impl<'a> Section<'a> {
         &self.place
     }
 
+    /// Whether a key was written and not read yet.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
     /// Reads a key with a conversion of the caller's.
     pub(super) fn read<T>(
         &mut self,

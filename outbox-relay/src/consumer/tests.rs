@@ -24,6 +24,19 @@ fn a_filter_is_any_of_its_patterns() {
 }
 
 #[test]
+fn generated_pins_are_all_that_is_read() {
+    let reads = |pins| ConsumerSpec::new("crm").unwrap().reads(pins);
+    let spec = reads(&[("order.placed", 2), ("order.paid", 1)]).unwrap();
+    assert_eq!(spec.wants("order.placed", 2), Want::Deliver);
+    assert_eq!(spec.wants("order.paid", 1), Want::Deliver);
+    assert_ne!(spec.wants("order.placed", 1), Want::Deliver);
+    assert_eq!(spec.wants("order.cancelled", 1), Want::Skip);
+    assert_eq!(reads(&[]).unwrap_err(), SpecError::NoPatterns);
+    assert!(matches!(reads(&[("order.*", 1)]).unwrap_err(), SpecError::EventType(_)));
+    assert!(matches!(reads(&[("order.placed", 0)]).unwrap_err(), SpecError::Major { .. }));
+}
+
+#[test]
 fn a_pin_decides_by_major() {
     let spec = ConsumerSpec::new("crm").unwrap().events(["entity.*"]).unwrap();
     let spec = spec.pin("entity.created", 2).unwrap().pin("order.placed", 1).unwrap();

@@ -3,6 +3,7 @@
 
 mod abort;
 mod away;
+mod codegen;
 mod command;
 mod compact;
 mod frozen;

@@ -3,6 +3,7 @@
 
 mod architecture;
 mod backend;
+mod codegen;
 mod faults;
 mod inbox;
 mod interleaving;

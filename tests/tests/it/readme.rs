@@ -41,6 +41,17 @@ fn the_configuration_in_the_receivers_header_is_accepted() {
     assert_configures(&block(&header, "toml", "[[consumer]]"), "OUTBOX_WEBHOOK_SECRET");
 }
 
+#[test]
+fn the_consumer_in_the_readme_is_the_example() {
+    let readme = read("README.md");
+    let handler = block(&readme, "rust,ignore", "impl events::BillingHandler");
+    assert!(read("examples/consumer/src/lib.rs").contains(&handler), "{handler}");
+    let codegen =
+        |text: &str| Config::parse("outbox.toml", text, [("", ""); 0]).unwrap().codegen.unwrap().options;
+    let toml = block(&readme, "toml", "[codegen]");
+    assert_eq!(codegen(&toml), codegen(&read("examples/consumer/outbox.toml")));
+}
+
 #[tokio::test]
 async fn the_sql_in_the_readme_publishes() {
     let db = PgTestDb::new().await;

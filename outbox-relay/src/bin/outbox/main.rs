@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command prints")]
 
 mod arguments;
+mod codegen;
 mod compact;
 mod consumer;
 mod consumers;
@@ -67,6 +68,8 @@ enum Command {
     Dead(dead::Args),
     /// Find and show events.
     Event(event::Args),
+    /// Write the types and the handler of a consumer, from the registry and its pins.
+    Codegen(codegen::Args),
     /// What holds one event, consumer by consumer, and what to do.
     Why(why::Args),
     /// The schema registry: init, list, check, diff, compat, bless, import, docs, asyncapi.
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
             Command::Consumer(args) => consumer::consumer(args, cli.format).await,
             Command::Dead(args) => dead::dead(args, cli.format).await,
             Command::Event(args) => event::event(args, cli.format).await,
+            Command::Codegen(args) => codegen::codegen(&args, cli.format),
             Command::Why(args) => why::why(args, cli.format).await,
             Command::Schema(args) => schema::schema(args, cli.format).await,
         }

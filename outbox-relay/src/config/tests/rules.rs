@@ -11,6 +11,8 @@ fn every_rule_has_its_finding() {
     let keys = |secrets: &str| {
         format!("{CRM}[consumer.webhook]\nurl = \"https://a.example/\"\nsecrets = {secrets}\n")
     };
+    let code = |lines: &str| format!("[codegen]\npins = {{ \"a.done\" = 1 }}\n{lines}");
+    let full = |line: &str| code(&format!("consumer = \"crm\"\noutput = \"a.rs\"\n{line}"));
     let good = "https://a.example/";
     for (text, expected) in [
         // Shape of the file.
@@ -251,6 +253,29 @@ fn every_rule_has_its_finding() {
             "2:15 `read_rows` is above `window_rows` / raise `window_rows`",
         ),
         ("[relay]\nread_bytes = \"1 GiB\"".to_owned(), "2:14 `read_bytes` is above `window_bytes` / raise"),
+        // Code for a consumer.
+        (
+            "[codegen]\nconsumer = \"crm\"\noutput = \"a.rs\"".to_owned(),
+            "1:2 `pins` is missing in [codegen] / pin each",
+        ),
+        (code("output = \"a.rs\""), "1:2 `consumer` is missing in [codegen] / write name"),
+        (code("consumer = \"crm\""), "1:2 `output` is missing in [codegen] / name the file"),
+        (code("output = \"\"\nconsumer = \"crm\""), "3:10 `output` is empty / name the file"),
+        (code("output = \"a.rs\"\nconsumer = \"Crm\""), "4:12 `consumer` is not a consumer name"),
+        (full("language = \"go\""), "5:12 `language` cannot be \"go\" / write \"rust\" or \"ts\""),
+        (full("database = \"mysql\""), "5:12 `database` cannot be \"mysql\" / write \"postgres\" or"),
+        (full("time = \"jiff\""), "5:8 `time` cannot be \"jiff\" / write \"text\" or \"chrono\""),
+        (full("decimal = 1"), "5:11 `decimal` must be a string, not an integer / write \"text\" or"),
+        (full("serialise = true"), "5:1 unknown key `serialise` in [codegen] / did you mean `serialize`?"),
+        (full("types = { \"a.done/v1#\" = 1 }"), "5:26 the type for `a.done/v1#` must be a string, not an"),
+        (
+            "[codegen]\nconsumer = \"crm\"\noutput = \"a.rs\"\npins = { \"a.*\" = 1 }".to_owned(),
+            "4:10 `a.*` is not an event type / write one event type",
+        ),
+        (
+            "[codegen]\nconsumer = \"crm\"\noutput = \"a.rs\"\npins = { \"a.done\" = 0 }".to_owned(),
+            "4:21 the pin of `a.done` is out of range / write a whole number",
+        ),
     ] {
         let found = findings(parse(&text));
         let [finding] = found.as_slice() else { panic!("not one finding for {text:?}: {found:#?}") };
@@ -333,4 +358,33 @@ fn syntax_errors_come_in_the_same_form_and_all_at_once() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert!(found[0].starts_with("1:5 not valid TOML: "), "{found:#?}");
     assert!(found[1].starts_with("4:1 not valid TOML: duplicate key / correct"), "{found:#?}");
+}
+
+#[test]
+fn the_code_of_a_consumer_is_configured() {
+    use outbox_schema::codegen::{Database, Decimal, Options, Time};
+
+    assert!(parse("").unwrap().codegen.is_none());
+    let refused = parse("").unwrap().require_codegen().unwrap_err();
+    assert!(refused.to_string().contains("[codegen]") || !refused.findings().is_empty());
+    let lines =
+        "consumer = \"crm\"\noutput = \"src/events.rs\"\n[codegen.pins]\n\"entity.customer.updated\" = 2\n";
+    let config = Config::parse("etc/outbox.toml", &format!("[codegen]\n{lines}"), ENV).unwrap();
+    let codegen = config.require_codegen().unwrap();
+    assert_eq!(codegen.options, Options::new("crm").pin("entity.customer.updated", 2));
+    assert_eq!(
+        (codegen.output.as_path(), codegen.language),
+        (Path::new("etc/src/events.rs"), Language::Rust)
+    );
+
+    let settings = "database = \"sqlite\"\ntime = \"chrono\"\ndecimal = \"rust_decimal\"\nserialize = true\nlanguage = \"ts\"\n\
+                    types = { \"a.done/v1#/properties/x\" = \"crate::X\" }\n";
+    let config = parse(&format!("[codegen]\n{settings}{lines}")).unwrap();
+    let codegen = config.require_codegen().unwrap();
+    let mut expected = Options::new("crm").pin("entity.customer.updated", 2);
+    (expected.database, expected.time, expected.decimal) =
+        (Database::Sqlite, Time::Chrono, Decimal::RustDecimal);
+    expected.serialize = true;
+    expected.types.insert("a.done/v1#/properties/x".to_owned(), "crate::X".to_owned());
+    assert_eq!((&codegen.options, codegen.language), (&expected, Language::TypeScript));
 }
