@@ -234,7 +234,10 @@ mod tests {
         let (handler, event) = (Picky(Mutex::default()), event());
 
         let refused = deliver::<Sqlite, _>(&pool, &handler, &event).await.unwrap_err();
-        assert!(matches!(&refused, HandlerError::Reject(reason) if reason == "not this one"), "{refused}");
+        assert!(
+            matches!(&refused, HandlerError::Reject(reason) if reason.to_string() == "not this one"),
+            "{refused}"
+        );
         assert_eq!(seen().await, 0);
         assert_eq!(deliver::<Sqlite, _>(&pool, &handler, &event).await.unwrap(), Effect::Done);
         assert_eq!(deliver::<Sqlite, _>(&pool, &handler, &event).await.unwrap(), Effect::AlreadyProcessed);

@@ -28,25 +28,27 @@ async fn each_event_has_its_effect_once() {
     sqlx::query(table).execute(&pool).await.unwrap();
 
     let (inbox, handler) = (Inbox::new(pool.clone(), events::CONSUMER), events::handler(Billing));
-    let order = |cents: &str| {
+    let event = |event_type: &str, major: u32, cents: &str| {
         let id = "0193f0c4-5b7e-7b6e-9d2b-0a4d3c1b2a19";
         let payload = format!(r#"{{"order_id":"{id}","customer":"Ada","total_cents":{cents},"later":true}}"#);
-        Envelope::example("order.placed", 1, &payload)
+        Envelope::example(event_type, major, &payload)
     };
-    let event = order("4200");
-    assert_eq!(inbox.handle(&handler, &event).await.unwrap(), Effect::Done);
-    assert_eq!(inbox.handle(&handler, &event).await.unwrap(), Effect::AlreadyProcessed);
+    let placed = event("order.placed", 1, "4200");
+    assert_eq!(inbox.handle(&handler, &placed).await.unwrap(), Effect::Done);
+    assert_eq!(inbox.handle(&handler, &placed).await.unwrap(), Effect::AlreadyProcessed);
 
     let refused = async |event: Envelope| match inbox.handle(&handler, &event).await {
         Err(HandlerError::Reject(rejection)) => rejection,
         other => panic!("{other:?}"),
     };
-    assert!(matches!(refused(order("-1")).await, Rejection::Refused(_)));
-    assert!(matches!(refused(order("\"many\"")).await, Rejection::Undecodable { .. }));
-    let next_major = Envelope { schema_version: 2, ..order("1") };
-    assert!(matches!(refused(next_major).await, Rejection::NotPinned { pinned: Some(1), .. }));
-    let other_type = Envelope { event_type: "order.cancelled".to_owned(), ..order("1") };
-    assert!(matches!(refused(other_type).await, Rejection::NotPinned { pinned: None, .. }));
+    assert!(matches!(refused(event("order.placed", 1, "-1")).await, Rejection::Refused(_)));
+    assert!(matches!(refused(event("order.placed", 1, "\"many\"")).await, Rejection::Undecodable { .. }));
+    let pinned = async |event| match refused(event).await {
+        Rejection::NotPinned { pinned, .. } => pinned,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(pinned(event("order.placed", 2, "1")).await, Some(1));
+    assert_eq!(pinned(event("order.cancelled", 1, "1")).await, None);
 
     let cents: Vec<i64> = sqlx::query_scalar("SELECT cents FROM invoice").fetch_all(&pool).await.unwrap();
     assert_eq!(cents, [4200]);

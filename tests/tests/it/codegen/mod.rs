@@ -60,7 +60,9 @@ fn schema<T: JsonSchema>() -> Value {
     schemars::schema_for!(T).to_value()
 }
 
-const SCHEMAS: &[(&str, fn() -> Value)] = &[
+type Schema = fn() -> Value;
+
+const SCHEMAS: &[(&str, Schema)] = &[
     ("proof.collections.sent", schema::<CollectionsSent>),
     ("proof.defaults.sent", schema::<DefaultsSent>),
     ("proof.enums.sent", schema::<EnumsSent>),
