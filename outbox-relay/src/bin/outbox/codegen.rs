@@ -127,7 +127,7 @@ fn changes(difference: &Difference) -> &[PinChange] {
 fn print(format: OutputFormat, output: &Path, state: &str, changes: &[PinChange]) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let printed = match format {
-        OutputFormat::Text => {
+        OutputFormat::Text | OutputFormat::Github => {
             let lines: String = changes.iter().map(|change| format!("  {change}\n")).collect();
             write!(out, "{}: {state}\n{lines}", output.display())
         }
