@@ -125,6 +125,7 @@ fn what_cannot_be_generated_is_told_with_a_way_out() {
     let text = fs::read_to_string(folder.join("events.rs")).unwrap();
     assert!(text.contains("pub odd: Option<crate::Odd>,"), "{text}");
 
+    schema(folder, "v1.1", "{}");
     configure(folder, &GOOD.replace("events.rs", "nowhere/events.rs"));
     let (code, _, stderr) = codegen(folder, &[]);
     assert!(code == Some(2) && stderr.contains("create its folder"), "{stderr}");
