@@ -1,11 +1,13 @@
 //! The inbox: the note that an event was processed and the effect of processing it commit together.
 
+mod batch;
 mod keep;
 
 use std::time::Duration;
 
 use sqlx::{Pool, Transaction};
 
+pub use self::batch::EarlierFailed;
 pub use self::keep::{Forget, InboxBuilder, InboxError};
 
 use crate::backend::{Backend, Fault};
@@ -18,6 +20,11 @@ use crate::tables::Tables;
 /// row is kept: 30 days, or as [`Inbox::builder`] says, once [`Inbox::compact`] is called now and then.
 ///
 /// It lives in the consumer's own database, which needs one table: [`Migrator::inbox`](crate::Migrator::inbox).
+///
+/// On PostgreSQL the handler's transaction runs under the event's tenant: the setting `app.tenant_id` (another one by
+/// [`Tables::tenant_setting`]) holds it until the transaction ends, whatever ends it, so that row security can rely on it.
+/// It is the empty text for an event without a tenant, and after the transaction what it was before. SQLite has no such
+/// settings.
 ///
 /// ```no_run
 /// # use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox};
@@ -54,8 +61,12 @@ impl<DB: Backend> Clone for Inbox<DB> {
     }
 }
 
-/// How often a transaction that met another one is run.
-const TRIES: u32 = 3;
+/// How often a transaction that met another one is run. Each time, one that it met has come through.
+const TRIES: u32 = 5;
+
+/// How long to wait for a connection. A pool goes on connecting to a database that is away for longer than a delivery may
+/// take, and a delivery that runs into its time limit counts as an attempt.
+const BEGIN: Duration = Duration::from_secs(10);
 
 /// What handling an event came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,10 +104,19 @@ impl<DB: Backend> Inbox<DB> {
     }
 
     /// Calls the handler unless the event was processed before; both in one transaction. One that the database ended for
-    /// another one's sake (deadlock, serialization failure) is run again at once, up to three times in all.
+    /// another one's sake (deadlock, serialization failure) is run again at once, up to five times in all: of two that
+    /// handle the same event at the same time, at any isolation level, one does the work and the other answers
+    /// [`Effect::AlreadyProcessed`].
+    ///
+    /// It may be dropped at any point. Whether the effect was committed is then unknown, and the inbox row decides when the
+    /// event comes again.
     ///
     /// # Errors
-    /// As [`begin`](Self::begin), then as [`handle_in`](Self::handle_in).
+    /// What the handler answers, after its work was rolled back. When the database is away or busy before or after the
+    /// handler's work, or gives no connection within 10 s, that is [`HandlerError::Unavailable`]; when a commit's
+    /// connection is lost, its outcome is unknown, and the inbox row decides when the event comes again. Any other database
+    /// error is a retry. A handler that swallows a database error, or ends the transaction by itself, does not count as
+    /// done: that is a retry too.
     pub async fn handle<H: Handler<DB>>(
         &self,
         handler: &H,
@@ -113,41 +133,55 @@ impl<DB: Backend> Inbox<DB> {
         }
     }
 
-    /// The first half of [`handle`](Self::handle), for a caller that bounds how long it waits for the database: a pool
-    /// tries to connect until its acquire timeout, 30 s by default. Nothing has been tried when it is dropped.
+    /// The first half of [`handle`](Self::handle), for a caller with a time limit of its own. Nothing has been tried when it
+    /// is dropped.
     ///
     /// # Errors
     /// [`HandlerError::Unavailable`], whatever the reason: it has nothing to do with the event.
     pub async fn begin(&self) -> Result<Transaction<'static, DB>, HandlerError> {
-        DB::begin_write(&self.pool).await.map_err(|error| Self::away(&error))
+        match sqlx::__rt::timeout(BEGIN, DB::begin_write(&self.pool)).await {
+            Ok(begun) => begun.map_err(|error| Self::away(&error)),
+            Err(_) => Err(HandlerError::unavailable(format!(
+                "the consumer's database gave no connection within {} s; bring it back, or give its pool more connections",
+                BEGIN.as_secs()
+            ))),
+        }
     }
 
-    /// The second half of [`handle`](Self::handle), in the transaction of [`begin`](Self::begin).
+    /// The second half of [`handle`](Self::handle), in the transaction of [`begin`](Self::begin). It is tried once.
     ///
     /// # Errors
-    /// What the handler answers, after its work was rolled back. When the database is away or busy before or after the
-    /// handler's work, that is [`HandlerError::Unavailable`]; when a commit's connection is lost, its outcome is
-    /// unknown, and the inbox row decides when the event comes again. Any other database error is a retry. A handler
-    /// that swallows a database error does not count as done: its transaction cannot be committed, and that is a retry.
+    /// As [`handle`](Self::handle); [`HandlerError::is_conflict`] tells whether the same again may succeed at once.
     pub async fn handle_in<H: Handler<DB>>(
         &self,
         mut tx: Transaction<'_, DB>,
         handler: &H,
         event: &Envelope,
     ) -> Result<Effect, HandlerError> {
-        let first = DB::inbox_insert(&mut tx, &self.tables, &self.consumer, event.event_id)
-            .await
-            .map_err(Self::database)?;
-        if !first {
+        let (id, tenant) = (event.event_id, event.tenant_id);
+        let first = DB::inbox_insert(&mut tx, &self.tables, &self.consumer, id, tenant).await;
+        if !first.map_err(Self::database)? {
             tx.rollback().await.map_err(Self::database)?;
             return Ok(Effect::AlreadyProcessed);
         }
         handler.handle(event, &mut tx).await?;
-        DB::ensure_usable(&mut tx).await.map_err(Self::database)?;
+        self.still_holds(&mut tx, event).await?;
         crash_point("handler_tx_open");
         tx.commit().await.map_err(Self::database)?;
         crash_point("handler_committed");
         Ok(Effect::Done)
+    }
+
+    /// That a commit keeps this event's row.
+    async fn still_holds(&self, tx: &mut Transaction<'_, DB>, event: &Envelope) -> Result<(), HandlerError> {
+        let holds = DB::inbox_holds(tx, &self.tables, &self.consumer, event.event_id).await;
+        if holds.map_err(Self::database)? {
+            Ok(())
+        } else {
+            Err(HandlerError::retry(
+                "the handler ended the transaction that it was given; leave commit and rollback to the inbox",
+            ))
+        }
     }
 
     fn database(error: sqlx::Error) -> HandlerError {

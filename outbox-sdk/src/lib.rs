@@ -44,18 +44,18 @@ pub use envelope::{Envelope, NewEnvelope, Once, Published, Timestamp};
 pub use error::PublishError;
 pub use event::{OutboxEvent, ToAggregateId, ToTenantId};
 pub use hint::Hint;
-pub use inbox::{Effect, Forget, Inbox, InboxBuilder, InboxError};
+pub use inbox::{EarlierFailed, Effect, Forget, Inbox, InboxBuilder, InboxError};
 pub use lane::{AggregateKey, Lane, slot_of};
 pub use limits::{LimitError, Limits};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator, TenantSettingError};
+pub use migrate::{Migratable, MigrateError, Migrated, MigrationName, Migrator};
 pub use older::OlderPayloads;
 pub use open_enum::open_enum;
 pub use outbox::{JsonEvent, Outbox};
 pub use progress::{Progress, ProgressError};
 #[cfg(feature = "postgres")]
 pub use statement::{Statement, StatementValue};
-pub use tables::{SchemaNameError, Tables};
+pub use tables::{SchemaNameError, Tables, TenantSettingError};
 
 #[cfg(feature = "derive")]
 pub use outbox_derive::OutboxEvent;

@@ -26,7 +26,6 @@ use crate::tables::Tables;
 pub struct Migrator {
     set: Set,
     tables: Tables,
-    tenant_setting: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,33 +48,15 @@ impl Migrator {
     }
 
     fn new(set: Set) -> Self {
-        Self { set, tables: Tables::default(), tenant_setting: "app.tenant_id".to_owned() }
+        Self { set, tables: Tables::default() }
     }
 
-    /// Where the tables lie, unless in the schema `outbox`. Without effect on SQLite.
+    /// Where the tables lie, unless in the schema `outbox`, and which setting holds a transaction's tenant: that is written
+    /// into the tables when they are created, and a later run does not change it. Without effect on SQLite.
     #[must_use]
     pub fn tables(mut self, tables: &Tables) -> Self {
         self.tables = tables.clone();
         self
-    }
-
-    /// The PostgreSQL setting in which the application keeps a transaction's tenant, unless that is `app.tenant_id`.
-    /// It is written into the tables when they are created; a later run does not change it. Without effect on SQLite.
-    ///
-    /// # Errors
-    /// [`TenantSettingError`] for anything but two words of letters, digits and `_` with a dot between them.
-    pub fn tenant_setting(mut self, name: &str) -> Result<Self, TenantSettingError> {
-        let is_word = |word: &str| {
-            word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-                && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
-        };
-        match name.split_once('.') {
-            Some((prefix, setting)) if is_word(prefix) && is_word(setting) && name.len() <= 63 => {
-                name.clone_into(&mut self.tenant_setting);
-                Ok(self)
-            }
-            _ => Err(TenantSettingError { name: name.to_owned() }),
-        }
     }
 
     /// Applies what is missing. A future dropped midway leaves no open transaction and no lock behind.
@@ -112,7 +93,7 @@ impl Migrator {
                 Migration::new(version, (*name).into(), MigrationType::Simple, template.clone(), false);
             // Safe: a text of this crate. The setting's name has been checked, and the schema's name is quoted and comes
             // last, so that nothing inside it is taken for a placeholder.
-            let text = template.as_str().replace("{tenant_setting}", &self.tenant_setting);
+            let text = template.as_str().replace("{tenant_setting}", self.tables.tenant_setting_name());
             migration.sql = AssertSqlSafe(text.replace("{schema}", &self.schema())).into_sql_str();
             migration
         };
@@ -225,15 +206,6 @@ impl MigrateError {
         };
         if busy { Self::DatabaseBusy(error) } else { Self::Database(error) }
     }
-}
-
-/// A name that cannot be an application's PostgreSQL setting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{name:?} cannot name a setting; write two words of letters, digits and `_` with a dot between, such as `app.tenant_id`"
-)]
-pub struct TenantSettingError {
-    name: String,
 }
 
 /// What is to be applied, or why nothing may be.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+const TENANT_SETTING: &str = "app.tenant_id";
+
 /// The names of the outbox tables of one database.
 ///
 /// On PostgreSQL they lie in a schema of their own, `outbox` unless told otherwise; the tables' names are fixed. On
@@ -22,6 +24,8 @@ pub struct Tables {
 
 struct Inner {
     schema: String,
+    tenant_setting: String,
+    pooled: bool,
     #[cfg(feature = "postgres")]
     postgres: crate::backend::PostgresStatements,
 }
@@ -46,7 +50,7 @@ impl Tables {
         };
         match problem {
             Some(problem) => Err(SchemaNameError { schema: schema.to_owned(), problem }),
-            None => Ok(Self::build(schema, false)),
+            None => Ok(Self::build(schema, TENANT_SETTING, false)),
         }
     }
 
@@ -59,16 +63,52 @@ impl Tables {
     /// statements need the same care (sqlx: `.persistent(false)`, and inside of a transaction).
     #[must_use]
     pub fn pooled(&self) -> Self {
-        Self::build(self.schema(), true)
+        Self::build(self.schema(), self.tenant_setting_name(), true)
     }
 
-    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "PostgreSQL alone has poolers"))]
-    fn build(schema: &str, pooled: bool) -> Self {
+    /// The PostgreSQL setting in which the application keeps a transaction's tenant, unless that is `app.tenant_id`.
+    ///
+    /// [`Migrator`](crate::Migrator) writes it into the tables that it creates: an event published without a tenant takes
+    /// the one of its transaction. [`Inbox`](crate::Inbox) sets it for a handler's transaction. Without effect on SQLite,
+    /// which has no such settings.
+    ///
+    /// ```
+    /// use outbox_sdk::Tables;
+    ///
+    /// let tables = Tables::default().tenant_setting("shop.tenant")?;
+    /// assert!(Tables::default().tenant_setting("tenant").is_err());
+    /// # Ok::<(), outbox_sdk::TenantSettingError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`TenantSettingError`] for anything but two words of letters, digits and `_` with a dot between them.
+    pub fn tenant_setting(&self, name: &str) -> Result<Self, TenantSettingError> {
+        let is_word = |word: &str| {
+            word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        match name.split_once('.') {
+            Some((prefix, setting)) if is_word(prefix) && is_word(setting) && name.len() <= 63 => {
+                Ok(Self::build(self.schema(), name, self.inner.pooled))
+            }
+            _ => Err(TenantSettingError { name: name.to_owned() }),
+        }
+    }
+
+    /// The setting of [`tenant_setting`](Self::tenant_setting).
+    #[must_use]
+    pub fn tenant_setting_name(&self) -> &str {
+        &self.inner.tenant_setting
+    }
+
+    fn build(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
         Self {
             inner: Arc::new(Inner {
                 #[cfg(feature = "postgres")]
-                postgres: crate::backend::PostgresStatements::render(schema, pooled),
+                postgres: crate::backend::PostgresStatements::render(schema, tenant_setting, pooled),
                 schema: schema.to_owned(),
+                tenant_setting: tenant_setting.to_owned(),
+                pooled,
             }),
         }
     }
@@ -87,7 +127,7 @@ impl Tables {
 
 impl Default for Tables {
     fn default() -> Self {
-        Self::build("outbox", false)
+        Self::build("outbox", TENANT_SETTING, false)
     }
 }
 
@@ -103,4 +143,13 @@ impl std::fmt::Debug for Tables {
 pub struct SchemaNameError {
     schema: String,
     problem: &'static str,
+}
+
+/// A name that cannot be an application's PostgreSQL setting.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} cannot name a setting; write two words of letters, digits and `_` with a dot between, such as `app.tenant_id`"
+)]
+pub struct TenantSettingError {
+    name: String,
 }

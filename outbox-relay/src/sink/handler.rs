@@ -1,20 +1,10 @@
 //! Handlers in the relay's own process, behind the inbox.
 
-use std::time::Duration;
-
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use outbox_sdk::{Backend, Effect, Envelope, Handler, HandlerError, Inbox};
-use tokio::time::timeout;
+use outbox_sdk::{Backend, Handler, HandlerError, Inbox};
 
 use super::{Delivery, Outcome, Sink};
-
-/// How long a delivery waits for a connection. A pool goes on connecting to a database that is away for longer than a
-/// delivery may take, and a delivery that runs into its time limit counts as an attempt.
-const BEGIN: Duration = Duration::from_secs(10);
-
-/// How often a transaction that the database ended for another one's sake is run before that counts as an attempt.
-const TRIES: u32 = 3;
 
 /// Calls a [`Handler`]: the inbox row and the handler's effect commit in one transaction of the consumer's database, so
 /// that the effect happens once however often the event is delivered.
@@ -36,31 +26,12 @@ impl<DB: Backend, H: Handler<DB>> HandlerSink<DB, H> {
     pub fn new(inbox: Inbox<DB>, handler: H) -> Self {
         Self { inbox, handler }
     }
-
-    /// As [`Inbox::handle`], with a limit on each begin.
-    async fn handle(&self, event: &Envelope) -> Result<Effect, HandlerError> {
-        let mut tries = 0;
-        loop {
-            let Ok(tx) = timeout(BEGIN, self.inbox.begin()).await else {
-                return Err(HandlerError::unavailable(format!(
-                    "the consumer's database gave no connection within {} s; bring it back, or give its pool more \
-                     connections",
-                    BEGIN.as_secs()
-                )));
-            };
-            tries += 1;
-            match self.inbox.handle_in(tx?, &self.handler, event).await {
-                Err(error) if error.is_conflict::<DB>() && tries < TRIES => {}
-                done => return done,
-            }
-        }
-    }
 }
 
 impl<DB: Backend, H: Handler<DB>> Sink for HandlerSink<DB, H> {
     fn deliver<'a>(&'a self, delivery: Delivery<'a>) -> BoxFuture<'a, Outcome> {
         async move {
-            let Err(failure) = self.handle(delivery.envelope).await else {
+            let Err(failure) = self.inbox.handle(&self.handler, delivery.envelope).await else {
                 return Outcome::Delivered;
             };
             let error = failure.reason();
@@ -81,6 +52,7 @@ impl<DB: Backend, H: Handler<DB>> Sink for HandlerSink<DB, H> {
 
 #[cfg(all(test, feature = "postgres"))]
 mod tests {
+    use outbox_sdk::Envelope;
     use sqlx::postgres::{PgConnectOptions, PgPool};
     use sqlx::{Postgres, Transaction};
 

@@ -11,8 +11,35 @@ use crate::tables::Tables;
 
 /// The statements of an inbox; each method is one.
 pub trait Deduplicate: Database {
-    /// Notes that the consumer has processed the event; `false` = it had before.
+    /// Notes that the consumer has processed the event; `false` = it had before. Where transactions have settings, the
+    /// rest of this one runs under the tenant.
     fn inbox_insert(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+        tenant_id: Option<Uuid>,
+    ) -> impl Future<Output = Result<bool, Error>> + Send;
+
+    /// As [`inbox_insert`](Self::inbox_insert), for many events; answers with those that are new, each once.
+    fn inbox_insert_all(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        event_ids: &[Uuid],
+        tenant_id: Option<Uuid>,
+    ) -> impl Future<Output = Result<Vec<Uuid>, Error>> + Send;
+
+    /// Has the rest of the transaction run under the tenant, where transactions have settings.
+    fn inbox_tenant(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        tenant_id: Option<Uuid>,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Whether the transaction that has noted the event is still the one that is open, and can commit. Fails with
+    /// [`Fault::TransactionFailed`](super::Fault::TransactionFailed) when an earlier error has doomed it.
+    fn inbox_holds(
         conn: &mut Self::Connection,
         tables: &Tables,
         consumer: &str,

@@ -1,4 +1,4 @@
-//! The extractor for axum: a handler that runs only for verified deliveries.
+//! For axum: an extractor, so that a handler runs only for verified deliveries; and an endpoint behind a route.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -7,9 +7,13 @@ use std::time::SystemTime;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRef, FromRequest, Request};
+use axum::http::StatusCode;
+use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 
-use super::{Delivery, ReceiveError, Receiver};
+use super::{Delivery, Endpoint, EndpointError, ReceiveError, Receiver};
+use crate::backend::Backend;
+use crate::consume::Handler;
 
 /// A verified delivery as an argument of an axum handler.
 ///
@@ -17,7 +21,7 @@ use super::{Delivery, ReceiveError, Receiver};
 /// text of its [`ReceiveError`], and the handler does not run. The receiver's own size limit counts, not axum's
 /// `DefaultBodyLimit`. How long a body may take to arrive is the server's business: put a time limit on the route.
 ///
-/// Answer 2xx only after the effect of the event is committed, best together with its row in the inbox; any other
+/// To hand it to a handler behind the inbox, [`handle`] does all of that. Otherwise: answer 2xx only after the effect of the event is committed, best together with its row in the inbox; any other
 /// answer makes the relay send it again.
 ///
 /// ```
@@ -54,6 +58,53 @@ where
         let (parts, body) = request.into_parts();
         let body = read(body, receiver.limit()).await?;
         receiver.receive(&parts.headers, &body, SystemTime::now()).map(Self)
+    }
+}
+
+/// Has the endpoint handle a request: 204 once the effect is committed, now or by an earlier delivery.
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use axum::Router;
+/// use axum::extract::{Request, State};
+/// use axum::http::StatusCode;
+/// use axum::routing::post;
+/// use outbox_sdk::webhook::axum::handle;
+/// use outbox_sdk::webhook::{Endpoint, EndpointError};
+/// # use outbox_sdk::Handler;
+/// # use sqlx::Sqlite;
+///
+/// async fn hook<H: Handler<Sqlite>>(
+///     State(endpoint): State<Arc<Endpoint<Sqlite, H>>>,
+///     request: Request,
+/// ) -> Result<StatusCode, EndpointError> {
+///     handle(&endpoint, request).await.inspect_err(|refused| eprintln!("{refused}"))
+/// }
+///
+/// # fn app<H: Handler<Sqlite>>(endpoint: Endpoint<Sqlite, H>) -> Router {
+/// Router::new().route("/hooks", post(hook::<H>)).with_state(Arc::new(endpoint))
+/// # }
+/// ```
+///
+/// # Errors
+/// [`EndpointError`], which is a response too: its status, `retry-after` and answer.
+pub async fn handle<DB: Backend, H: Handler<DB>>(
+    endpoint: &Endpoint<DB, H>,
+    request: Request,
+) -> Result<StatusCode, EndpointError> {
+    let (parts, body) = request.into_parts();
+    let body = read(body, endpoint.limit()).await.map_err(EndpointError::Receive)?;
+    endpoint.handle(&parts.headers, &body, SystemTime::now()).await.map(|_| StatusCode::NO_CONTENT)
+}
+
+impl IntoResponse for EndpointError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), self.answer()).into_response();
+        if let Some(wait) = self.retry_after() {
+            response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
+        }
+        response
     }
 }
 

@@ -12,16 +12,19 @@
 //! | `outbox-attempt` | which attempt this is, from 1; not covered by the signature |
 //! | `outbox-replay` | `true` when an operator sent a dead letter again, else absent; not covered by the signature |
 //!
-//! To receive, give a [`Receiver`] the secrets and hand it headers and body; for axum the feature `axum` has an
-//! extractor. Answer 2xx only after the effect of the event is committed; anything else is sent again.
+//! To receive, give a [`Receiver`] the secrets and hand it headers and body; an [`Endpoint`] also hands the event to a
+//! handler behind the inbox, and says what to answer. For axum the feature `axum` has both. Answer 2xx only after the effect
+//! of the event is committed; anything else is sent again.
 
 #[cfg(feature = "axum")]
 pub mod axum;
+mod endpoint;
 mod receive;
 mod retry_after;
 mod sign;
 mod wire;
 
+pub use endpoint::{Endpoint, EndpointError};
 pub use receive::{DEFAULT_MAX_BYTES, Delivery, ReceiveError, Receiver};
 pub use retry_after::retry_after;
 pub use sign::{DEFAULT_TOLERANCE, Secret, SecretError, Secrets, VerifyError, sign, verify};

@@ -154,8 +154,8 @@ async fn every_statement(db: &Db) {
         Postgres::dead_letters(conn, tables, &LetterFilter::default(), None, 10).await.unwrap().len(),
         1
     );
-    assert!(Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
-    assert!(!Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap());
+    assert!(Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1), None).await.unwrap());
+    assert!(!Postgres::inbox_insert(conn, tables, "crm", Uuid::from_u128(1), None).await.unwrap());
     assert_eq!(Postgres::inbox_copy(conn, tables, "billing", "crm").await.unwrap(), 1);
     assert_eq!(Postgres::inbox_compact(conn, tables, "crm", Duration::from_secs(60)).await.unwrap(), 0);
     assert_eq!(Postgres::inbox_forget_event(conn, tables, "crm", Uuid::from_u128(1)).await.unwrap(), 1);

@@ -29,10 +29,9 @@ pub(crate) struct Args {
 
 pub(crate) async fn migrate(args: Args, format: OutputFormat) -> Result<(), Failure> {
     let opened = args.target.open(!args.check)?;
-    let migrator = if args.inbox { Migrator::inbox() } else { Migrator::outbox() }
-        .tables(&opened.tables)
-        .tenant_setting(&args.tenant_setting)
-        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let tables = opened.tables.tenant_setting(&args.tenant_setting);
+    let tables = tables.map_err(|error| Failure::usage(format!("error: {error}")))?;
+    let migrator = if args.inbox { Migrator::inbox() } else { Migrator::outbox() }.tables(&tables);
     let names = match opened.database {
         Database::Postgres(pool) => apply(&migrator, &pool, args.check).await,
         Database::Sqlite(pool) => apply(&migrator, &pool, args.check).await,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Error, PgConnection, Postgres};
+use sqlx::{Error, PgConnection, Postgres, Row as _};
 use uuid::Uuid;
 
 use super::time::{PgTimestamp, micros};
@@ -16,9 +16,40 @@ impl Deduplicate for Postgres {
         tables: &Tables,
         consumer: &str,
         event_id: Uuid,
+        tenant_id: Option<Uuid>,
     ) -> Result<bool, Error> {
-        let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id);
+        let insert = tables.postgres().inbox_insert.query().bind(consumer).bind(event_id).bind(tenant_id);
         Ok(insert.execute(conn).await?.rows_affected() > 0)
+    }
+
+    async fn inbox_insert_all(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        event_ids: &[Uuid],
+        tenant_id: Option<Uuid>,
+    ) -> Result<Vec<Uuid>, Error> {
+        let insert = tables.postgres().inbox_insert_all.query().bind(consumer).bind(event_ids.to_vec());
+        let new = insert.bind(tenant_id).fetch_all(conn).await?;
+        new.iter().map(|row| row.try_get("event_id")).collect()
+    }
+
+    async fn inbox_tenant(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        tenant_id: Option<Uuid>,
+    ) -> Result<(), Error> {
+        tables.postgres().inbox_tenant.query().bind(tenant_id).execute(conn).await.map(|_| ())
+    }
+
+    async fn inbox_holds(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<bool, Error> {
+        let look = tables.postgres().inbox_holds.query().bind(consumer).bind(event_id);
+        Ok(look.in_callers_transaction().fetch_optional(conn).await?.is_some())
     }
 
     async fn inbox_compact(

@@ -34,10 +34,10 @@ macro_rules! statements {
         }
 
         impl Statements {
-            /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters. `pooled`: for
-            /// a pooler in transaction mode.
-            pub(crate) fn render(schema: &str, pooled: bool) -> Self {
-                let renderer = Renderer::new(schema, pooled);
+            /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters; `tenant_setting`
+            /// has been checked. `pooled`: for a pooler in transaction mode.
+            pub(crate) fn render(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
+                let renderer = Renderer::new(schema, tenant_setting, pooled);
                 let settle = text("settle", include_str!("settle.sql"));
                 Self {
                     channel: channel(schema),
@@ -68,7 +68,7 @@ statements! {
     remove remove_stalls remove_replays rename_taken rename rename_stalls rename_dead_letters
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     replay_requests discarded_heads replay_result
-    inbox_insert inbox_compact inbox_forget inbox_forget_event inbox_copy
+    inbox_insert inbox_insert_all inbox_tenant inbox_holds inbox_compact inbox_forget inbox_forget_event inbox_copy
     notify notify_pause
     admin_lock_shared duty_lock duty_take duty_end duties record overdue registered compact compactable
     consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge
@@ -116,12 +116,17 @@ impl Statement {
 /// Puts names for placeholders.
 struct Renderer {
     schema: String,
+    tenant_setting: String,
     pooled: bool,
 }
 
 impl Renderer {
-    fn new(schema: &str, pooled: bool) -> Self {
-        Self { schema: format!("\"{}\"", schema.replace('"', "\"\"")), pooled }
+    fn new(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
+        Self {
+            schema: format!("\"{}\"", schema.replace('"', "\"\"")),
+            tenant_setting: format!("'{tenant_setting}'"),
+            pooled,
+        }
     }
 
     fn statement(&self, text: &str) -> Statement {
@@ -138,6 +143,7 @@ impl Renderer {
             rest = behind;
             match name {
                 "schema" => rendered.push_str(&self.schema),
+                "tenant_setting" => rendered.push_str(&self.tenant_setting),
                 "event" | "event_id_seq" | "epoch" => rendered.push_str(&self.literal(name)),
                 "sees_all_rows" => {
                     // Parts of a statement hold placeholders themselves.
@@ -192,14 +198,14 @@ mod tests {
 
     #[test]
     fn names_are_quoted_wherever_they_stand() {
-        let renderer = Renderer::new(r#"a'b\c"d{schema}"#, false);
+        let renderer = Renderer::new(r#"a'b\c"d{schema}"#, "app.tenant_id", false);
         assert_eq!(renderer.render("{schema}.event '{}' {"), r#""a'b\c""d{schema}".event '{}' {"#);
         assert_eq!(renderer.render("{event}::regclass"), r#"E'"a''b\\c""d{schema}".event'::regclass"#);
     }
 
     #[test]
     fn no_placeholder_is_left() {
-        let statements = Statements::render("outbox", false);
+        let statements = Statements::render("outbox", "app.tenant_id", false);
         for statement in [
             &statements.settle,
             &statements.settle_moved,
@@ -210,6 +216,9 @@ mod tests {
             &statements.overdue,
             &statements.compact,
             &statements.compactable,
+            &statements.inbox_insert,
+            &statements.inbox_insert_all,
+            &statements.inbox_tenant,
         ] {
             assert!(!statement.text.replace("'{}'", "").contains('{'), "{}", statement.text);
         }

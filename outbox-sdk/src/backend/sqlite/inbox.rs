@@ -4,16 +4,21 @@ use std::time::Duration;
 
 use sqlx::query::Query;
 use sqlx::sqlite::{SqliteArguments, SqliteConnection};
-use sqlx::{Error, Sqlite, query};
+use sqlx::{Error, Row as _, Sqlite, query};
 use uuid::Uuid;
+use uuid::fmt::Hyphenated;
 
 use super::explained;
 use super::rows::{micros, uuid};
-use crate::backend::Deduplicate;
+use crate::backend::{Backend as _, Deduplicate};
 use crate::envelope::Timestamp;
 use crate::tables::Tables;
 
+const TABLE: &str = "outbox_processed_event";
+
 const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
+const INBOX_INSERT_ALL: &str = include_str!("inbox_insert_all.sql");
+const INBOX_HOLDS: &str = include_str!("inbox_holds.sql");
 const INBOX_COMPACT: &str = include_str!("inbox_compact.sql");
 const INBOX_FORGET: &str = include_str!("inbox_forget.sql");
 const INBOX_FORGET_EVENT: &str = include_str!("inbox_forget_event.sql");
@@ -25,9 +30,41 @@ impl Deduplicate for Sqlite {
         _: &Tables,
         consumer: &str,
         event_id: Uuid,
+        _: Option<Uuid>,
     ) -> Result<bool, Error> {
         let insert = query(INBOX_INSERT).bind(consumer).bind(uuid(event_id));
         Ok(rows(conn, insert).await? > 0)
+    }
+
+    async fn inbox_insert_all(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        event_ids: &[Uuid],
+        _: Option<Uuid>,
+    ) -> Result<Vec<Uuid>, Error> {
+        let ids = serde_json::Value::from_iter(event_ids.iter().copied().map(uuid)).to_string();
+        let insert = query(INBOX_INSERT_ALL).bind(consumer).bind(ids);
+        let new = match insert.fetch_all(&mut *conn).await {
+            Ok(new) => new,
+            Err(error) => return Err(explained(conn, error, TABLE).await),
+        };
+        new.iter().map(|row| Ok(row.try_get::<Hyphenated, _>("event_id")?.into_uuid())).collect()
+    }
+
+    async fn inbox_tenant(_: &mut SqliteConnection, _: &Tables, _: Option<Uuid>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn inbox_holds(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> Result<bool, Error> {
+        Self::ensure_usable(conn).await?;
+        let look = query(INBOX_HOLDS).bind(consumer).bind(uuid(event_id));
+        Ok(look.fetch_optional(conn).await?.is_some())
     }
 
     async fn inbox_compact(
@@ -78,6 +115,6 @@ async fn rows(
 ) -> Result<u64, Error> {
     match statement.execute(&mut *conn).await {
         Ok(done) => Ok(done.rows_affected()),
-        Err(error) => Err(explained(conn, error, "outbox_processed_event").await),
+        Err(error) => Err(explained(conn, error, TABLE).await),
     }
 }

@@ -63,7 +63,7 @@ async fn the_inbox_set_stands_alone<T: TestDb>() {
     assert_eq!(names(&Migrator::inbox().run(&pool).await.unwrap().applied), ["0001_inbox"]);
     let mut conn = pool.acquire().await.unwrap();
     let tables = Tables::default();
-    assert!(T::Db::inbox_insert(&mut *conn, &tables, "crm", event("1").event_id).await.unwrap());
+    assert!(T::Db::inbox_insert(&mut *conn, &tables, "crm", event("1").event_id, None).await.unwrap());
     T::Db::read(&mut *conn, &tables, &everything()).await.unwrap_err();
     drop(conn);
     assert_eq!(names(&Migrator::outbox().run(&pool).await.unwrap().applied), ["0001_outbox"], "beside it");
@@ -183,11 +183,11 @@ async fn a_role_without_rights_finds_migrated_tables() {
 #[test]
 fn a_setting_is_two_words() {
     for good in ["app.tenant_id", "a.b", "_x1.y_2"] {
-        assert!(Migrator::outbox().tenant_setting(good).is_ok(), "{good}");
+        assert!(Tables::default().tenant_setting(good).is_ok(), "{good}");
     }
     let long = format!("a.{}", "b".repeat(62));
     for bad in ["", "tenant", "a.b.c", ".a", "a.", "a b.c", "a.b'", "a.{schema}", "ä.b", "1a.b", &long] {
-        let error = Migrator::outbox().tenant_setting(bad).unwrap_err();
+        let error = Tables::default().tenant_setting(bad).unwrap_err();
         assert!(error.to_string().contains("app.tenant_id"), "{error}");
     }
 }

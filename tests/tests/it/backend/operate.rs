@@ -72,17 +72,17 @@ async fn the_inbox_takes_an_event_once<T: TestDb>() {
     Migrator::inbox().run(&outbox.pool).await.unwrap();
     let (event, tables) = (Uuid::now_v7(), &outbox.tables);
     let mut tx = T::Db::begin_write(&outbox.pool).await.unwrap();
-    assert!(T::Db::inbox_insert(&mut tx, tables, "crm", event).await.unwrap());
-    assert!(!T::Db::inbox_insert(&mut tx, tables, "crm", event).await.unwrap());
+    assert!(T::Db::inbox_insert(&mut tx, tables, "crm", event, None).await.unwrap());
+    assert!(!T::Db::inbox_insert(&mut tx, tables, "crm", event, None).await.unwrap());
     tx.rollback().await.unwrap();
     let mut conn = outbox.conn().await;
     assert!(
-        T::Db::inbox_insert(&mut *conn, tables, "crm", event).await.unwrap(),
+        T::Db::inbox_insert(&mut *conn, tables, "crm", event, None).await.unwrap(),
         "the first was rolled back"
     );
-    assert!(!T::Db::inbox_insert(&mut *conn, tables, "crm", event).await.unwrap());
-    assert!(T::Db::inbox_insert(&mut *conn, tables, "billing", event).await.unwrap());
-    assert!(T::Db::inbox_insert(&mut *conn, tables, "crm", Uuid::now_v7()).await.unwrap());
+    assert!(!T::Db::inbox_insert(&mut *conn, tables, "crm", event, None).await.unwrap());
+    assert!(T::Db::inbox_insert(&mut *conn, tables, "billing", event, None).await.unwrap());
+    assert!(T::Db::inbox_insert(&mut *conn, tables, "crm", Uuid::now_v7(), None).await.unwrap());
 }
 
 async fn consumers_are_listed_with_their_troubles<T: TestDb>() {

@@ -43,7 +43,7 @@ impl<T: TestDb> World<T> {
         let mut tx = self.pool.begin().await.unwrap();
         for _ in 0..events {
             let event = Uuid::now_v7();
-            assert!(T::Db::inbox_insert(&mut tx, &Tables::default(), consumer, event).await.unwrap());
+            assert!(T::Db::inbox_insert(&mut tx, &Tables::default(), consumer, event, None).await.unwrap());
         }
         let (table, hour) = (T::table("processed_event"), T::HOUR);
         let age = format!(
@@ -76,7 +76,7 @@ async fn compacting_deletes_what_is_old_a_thousand_rows_at_a_time<T: TestDb>() {
     // `processed` ages all rows of a name, so the young ones come last.
     let mut conn = world.pool.acquire().await.unwrap();
     for _ in 0..7 {
-        T::Db::inbox_insert(&mut conn, &Tables::default(), "crm", Uuid::now_v7()).await.unwrap();
+        T::Db::inbox_insert(&mut conn, &Tables::default(), "crm", Uuid::now_v7(), None).await.unwrap();
     }
     let batch = T::Db::inbox_compact(&mut conn, &Tables::default(), "crm", 30 * DAY).await.unwrap();
     assert_eq!((batch, world.rows("crm").await), (1_000, 1_307));
