@@ -1,8 +1,10 @@
 //! An event that is stored as older majors too: each consumer gets the one that it pins.
 
-use outbox_relay::consumer::OtherMajors;
-use outbox_sdk::OutboxEvent;
-use outbox_tests::RecordingSink;
+use std::collections::{BTreeMap, BTreeSet};
+
+use outbox_relay::consumer::{ConsumerSpec, OtherMajors};
+use outbox_sdk::{Outbox, OutboxEvent};
+use outbox_tests::{RecordingSink, RunningRelay};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -11,6 +13,7 @@ use crate::databases::{TestDb, on_every_database};
 
 on_every_database! {
     each_consumer_gets_the_major_that_it_pins
+    moving_a_pin_under_load_repeats_and_loses_nothing
 }
 
 #[derive(Serialize, JsonSchema, OutboxEvent)]
@@ -86,4 +89,118 @@ async fn each_consumer_gets_the_major_that_it_pins<T: TestDb>() {
     let dead = world.dead().await;
     assert_eq!(dead.iter().map(|letter| letter.consumer.as_str()).collect::<Vec<_>>(), ["third"]);
     assert_eq!(dead[0].reason, "major_missing");
+}
+
+/// Of the same type, before its producer stored the older major too.
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(event_type = "customer.moved", schema_version = 2, aggregate_type = "customer", unregistered)]
+struct Moved {
+    #[outbox(aggregate_id)]
+    id: u64,
+    to: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(event_type = "customer.moved", schema_version = 2, aggregate_type = "customer", unregistered)]
+#[outbox(also_as = MovedV1)]
+struct MovedAsBoth {
+    #[outbox(aggregate_id)]
+    id: u64,
+    to: Vec<String>,
+}
+
+#[derive(Serialize, JsonSchema, OutboxEvent)]
+#[outbox(event_type = "customer.moved", aggregate_type = "customer", unregistered)]
+struct MovedV1 {
+    to: String,
+}
+
+impl From<&MovedAsBoth> for MovedV1 {
+    fn from(newer: &MovedAsBoth) -> Self {
+        Self { to: newer.to.concat() }
+    }
+}
+
+/// Publishes so many events of five aggregates, each in a transaction; returns their ids.
+async fn moved<T: TestDb>(world: &World<T>, number: u64, as_both: bool) -> Vec<i64> {
+    let outbox = Outbox::new();
+    let mut ids = Vec::new();
+    for n in 0..number {
+        let mut tx = outbox.begin(&world.pool).await.unwrap();
+        let (id, to) = (n % 5, vec!["Ulm".to_owned()]);
+        let published = if as_both {
+            outbox.publish(&mut tx, &MovedAsBoth { id, to }).await
+        } else {
+            outbox.publish(&mut tx, &Moved { id, to }).await
+        };
+        ids.push(published.unwrap().id);
+        outbox.commit(tx).await.unwrap();
+    }
+    ids
+}
+
+fn reading(name: &str, major: Option<u32>) -> ConsumerSpec {
+    let spec = named(name).max_in_flight(3).unwrap();
+    major.map_or(spec.clone(), |major| spec.pin("customer.moved", major).unwrap())
+}
+
+/// A relay that is stopped in the middle of its work and started again with other pins, while events come: at first in
+/// one major, then in both.
+async fn moving_a_pin_under_load_repeats_and_loses_nothing<T: TestDb>() {
+    const EVENTS: u64 = 40;
+    let world = World::<T>::new().await;
+    let sinks = ["old", "new", "any"].map(|name| (name, RecordingSink::new()));
+    let start = |old, new| {
+        let mut builder = world.builder();
+        for ((name, sink), major) in sinks.iter().zip([Some(old), Some(new), None]) {
+            builder = builder.consumer(reading(name, major), sink.clone());
+        }
+        RunningRelay::start(builder.build().unwrap())
+    };
+    let (mut all, mut one_major) = (Vec::new(), BTreeSet::new());
+    for (round, (old, new)) in
+        [(1, 2), (1, 2), (2, 1), (1, 2), (2, 2), (1, 1), (1, 2)].into_iter().enumerate()
+    {
+        let relay = start(old, new);
+        let ids = moved(&world, EVENTS, round > 0).await;
+        if round == 0 {
+            one_major.extend(ids.iter().copied());
+        }
+        all.extend(ids);
+        // Some of it, not all: the next pins begin where these end.
+        let least = sinks[2].1.delivered().len() + 5;
+        sinks[2].1.wait_for_delivered(least.min(all.len())).await;
+        relay.stop().await;
+    }
+    let last = start(1, 2);
+    for (name, _) in &sinks {
+        world.settled(name, *all.last().unwrap()).await;
+    }
+    last.stop().await;
+
+    let mut dead = BTreeMap::<_, BTreeSet<_>>::new();
+    for letter in world.dead().await {
+        assert_eq!(letter.reason, "major_missing");
+        assert!(dead.entry(letter.consumer).or_default().insert(letter.event_id), "dead once");
+    }
+    for (name, sink) in &sinks {
+        let calls = sink.calls();
+        let dead = dead.get(*name).cloned().unwrap_or_default();
+        assert!(dead.is_subset(&one_major), "{name}: only what the event lacks");
+        let mut had: Vec<_> = calls.iter().map(outbox_tests::Call::id).chain(dead).collect();
+        had.sort_unstable();
+        assert_eq!(had, all, "{name}: everything once, delivered or dead");
+        let mut latest = BTreeMap::new();
+        for call in &calls {
+            let before = latest.insert(call.envelope.aggregate_id.clone(), call.id());
+            assert!(before < Some(call.id()), "{name}: in order");
+            let major = call.envelope.schema_version;
+            let shape = if major == 1 { r#""Ulm""# } else { r#"["Ulm"]"# };
+            assert!(call.envelope.payload.contains(shape), "{name}: {major} {}", call.envelope.payload);
+        }
+        let majors: BTreeSet<_> = calls.iter().map(|call| call.envelope.schema_version).collect();
+        let expected: &[u32] = if *name == "any" { &[2] } else { &[1, 2] };
+        assert_eq!(majors.into_iter().collect::<Vec<_>>(), expected, "{name}");
+    }
+    assert!(!dead["old"].is_empty() && !dead.contains_key("any"));
 }

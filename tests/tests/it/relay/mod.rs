@@ -10,6 +10,7 @@ mod majors;
 mod operate;
 pub(crate) mod order;
 mod ownership;
+mod places;
 mod schemas;
 mod shared;
 
