@@ -92,7 +92,7 @@ fn the_report_of_the_environment() {
     let expected = "\
 error: OUTBOX__A__B: unknown key `a` in the configuration
  |
- = help: remove it; the keys here are database, relay, registry, retention, consumer
+ = help: remove it; the keys here are database, relay, registry, codegen, retention, consumer
 
 error: OUTBOX__RELAY__NAME__Y: `name` has a value already, so no key below it can be set
  --> outbox.toml:2:8

@@ -256,10 +256,10 @@ fn every_rule_has_its_finding() {
         // Code for a consumer.
         (
             "[codegen]\nconsumer = \"crm\"\noutput = \"a.rs\"".to_owned(),
-            "1:2 `pins` is missing in [codegen] / pin each",
+            "1:1 `pins` is missing in [codegen] / pin each",
         ),
-        (code("output = \"a.rs\""), "1:2 `consumer` is missing in [codegen] / write name"),
-        (code("consumer = \"crm\""), "1:2 `output` is missing in [codegen] / name the file"),
+        (code("output = \"a.rs\""), "1:1 `consumer` is missing in [codegen] / write name"),
+        (code("consumer = \"crm\""), "1:1 `output` is missing in [codegen] / name the file"),
         (code("output = \"\"\nconsumer = \"crm\""), "3:10 `output` is empty / name the file"),
         (code("output = \"a.rs\"\nconsumer = \"Crm\""), "4:12 `consumer` is not a consumer name"),
         (full("language = \"go\""), "5:12 `language` cannot be \"go\" / write \"rust\" or \"ts\""),
