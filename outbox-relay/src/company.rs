@@ -34,7 +34,7 @@ pub(crate) struct Company<DB: Backend> {
 
 impl<DB: Backend> Company<DB> {
     pub(crate) fn session(&self) -> Session<DB> {
-        Session::new(self.pool.clone(), self.settings.deadline)
+        Session::new(self.pool.clone(), self.tables.clone(), self.settings.deadline)
     }
 }
 

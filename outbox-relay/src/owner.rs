@@ -252,6 +252,14 @@ impl<DB: Backend> Owner<DB> {
                 "the database refuses a statement: check the rights of the relay's role and that the tables are those of \
                  this release; nothing is read or settled until then"
             ),
+            Stop::Session(late) if late.is_held_up::<DB>() => tracing::warn!(
+                consumer,
+                slot,
+                error,
+                retry_in = ?pause,
+                "the database answers too late: it is busy, or something holds a lock (look for wait_event_type = 'Lock' in \
+                 pg_stat_activity); nothing new is read, nothing is settled"
+            ),
             _ => tracing::warn!(
                 consumer,
                 slot,

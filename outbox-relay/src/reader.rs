@@ -84,7 +84,6 @@ impl Reader {
             if !holders.primary {
                 return Err(Distrust::Standby.into());
             }
-            cursor.note_holders(&holders);
         }
         let gaps = cursor.gap_ranges();
         let read = Read {

@@ -22,7 +22,7 @@ use crate::listener;
 use crate::maintenance::{Recorder, RetainFor, Retention};
 use crate::ownership::Ownership;
 use crate::schemas::Schemas;
-use crate::session::Session;
+use crate::session::{Session, limited};
 use crate::shared_read::SharedRead;
 use crate::sink::Sink;
 
@@ -200,7 +200,7 @@ impl<DB: Backend> RelayBuilder<DB> {
         }
         Ok(Relay {
             pool: self.pool,
-            tables: self.tables,
+            tables: limited(&self.tables, settings.deadline),
             settings: Arc::new(settings),
             schemas: self.schemas,
             consumers: self.consumers.into_iter().map(Arc::new).collect(),
@@ -270,7 +270,7 @@ impl<DB: Migratable> Relay<DB> {
     async fn start(&self, token: &CancellationToken, once: bool) -> Result<u64, RelayError> {
         self.register(token).await?;
         let free_slots = Arc::new(FreeSlots::of(&self.consumers));
-        let session = Session::new(self.pool.clone(), self.settings.deadline);
+        let session = Session::new(self.pool.clone(), self.tables.clone(), self.settings.deadline);
         let (shared, sharing) = SharedRead::new(
             &self.settings,
             &self.tables,

@@ -2,12 +2,15 @@
 //!
 //! A call that fails or takes too long takes its connection with it: the socket is closed, the server rolls back what
 //! was open, and the next call connects anew. So no future is ever dropped inside a transaction of a pooled connection.
+//!
+//! A server does not look at the socket while a statement waits for a lock, so it has a limit of its own, a little shorter:
+//! else each call that is given up would leave a session behind for as long as the lock is held.
 
 use std::future::Future;
 use std::time::Duration;
 
-use outbox_sdk::Backend;
 use outbox_sdk::backend::Fault;
+use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use tokio::time::timeout;
 
@@ -18,7 +21,9 @@ pub(crate) enum SessionError {
     #[error("the database failed")]
     Database(#[from] sqlx::Error),
     /// No answer in time.
-    #[error("the database did not answer within {0:?}")]
+    #[error(
+        "the database did not answer within {0:?}: it cannot be reached or is busy; look at the network and at the server's load"
+    )]
     Deadline(Duration),
 }
 
@@ -28,15 +33,25 @@ impl SessionError {
     pub(crate) fn is_away<DB: Backend>(&self) -> bool {
         match self {
             Self::Deadline(_) => true,
-            Self::Database(error) => matches!(
-                DB::fault(error),
-                Fault::Connection
-                    | Fault::ReadOnly
-                    | Fault::DatabaseBusy
-                    | Fault::AggregateBusy
-                    | Fault::TimedOut
-                    | Fault::Retryable
-            ),
+            Self::Database(error) => passes::<DB>(error),
+        }
+    }
+
+    /// Whether the server has answered, but not in time: it is busy, or something holds a lock.
+    pub(crate) fn is_held_up<DB: Backend>(&self) -> bool {
+        match self {
+            Self::Deadline(_) => false,
+            Self::Database(error) => {
+                matches!(DB::fault(error), Fault::TimedOut | Fault::AggregateBusy | Fault::DatabaseBusy)
+            }
+        }
+    }
+
+    /// Whether the call took too long, whoever ended it: there may be less to do, or more time.
+    pub(crate) fn is_slow<DB: Backend>(&self) -> bool {
+        match self {
+            Self::Deadline(_) => true,
+            Self::Database(error) => DB::fault(error) == Fault::TimedOut,
         }
     }
 
@@ -49,24 +64,44 @@ impl SessionError {
     }
 }
 
+/// Whether the same call may succeed later without anybody's help for this relay.
+pub(crate) fn passes<DB: Backend>(error: &sqlx::Error) -> bool {
+    matches!(
+        DB::fault(error),
+        Fault::Connection
+            | Fault::ReadOnly
+            | Fault::DatabaseBusy
+            | Fault::AggregateBusy
+            | Fault::TimedOut
+            | Fault::Retryable
+            | Fault::ServerTrouble
+    )
+}
+
 /// A connection that is made when it is needed.
 #[derive(Debug)]
 pub(crate) struct Session<DB: Backend> {
     pool: Pool<DB>,
-    pub(crate) deadline: Duration,
+    tables: Tables,
+    deadline: Duration,
     idle: Option<DB::Connection>,
 }
 
 impl<DB: Backend> Session<DB> {
-    pub(crate) fn new(pool: Pool<DB>, deadline: Duration) -> Self {
-        Self { pool, deadline, idle: None }
+    /// The server's limit is that of the tables: see [`limited`].
+    pub(crate) fn new(pool: Pool<DB>, tables: Tables, deadline: Duration) -> Self {
+        Self { pool, tables, deadline, idle: None }
     }
 
     /// The connection. Give it back with [`keep`](Self::keep) after a call that succeeded; dropped, it is closed.
     pub(crate) async fn connect(&mut self) -> Result<DB::Connection, SessionError> {
         match self.idle.take() {
             Some(conn) => Ok(conn),
-            None => Ok(within(self.deadline, self.pool.acquire()).await?.detach()),
+            None => {
+                let mut conn = within(self.deadline, self.pool.acquire()).await?.detach();
+                within(self.deadline, DB::prepare_session(&mut conn, &self.tables)).await?;
+                Ok(conn)
+            }
         }
     }
 
@@ -74,6 +109,12 @@ impl<DB: Backend> Session<DB> {
     pub(crate) fn keep(&mut self, conn: DB::Connection) {
         self.idle = Some(conn);
     }
+}
+
+/// The tables for calls with this deadline. The server gives up a little earlier: then it is known that it was there, and
+/// no session is left waiting.
+pub(crate) fn limited(tables: &Tables, deadline: Duration) -> Tables {
+    tables.limited(deadline - deadline / 8)
 }
 
 /// The answer of one call, if it comes in time.

@@ -120,6 +120,8 @@ impl PublishError {
             | Fault::ReadOnly
             | Fault::NoDatabase
             | Fault::NotLetIn
+            | Fault::Denied
+            | Fault::ServerTrouble
             | Fault::Other => Self::Database(error),
         }
     }

@@ -4,11 +4,16 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use sqlx::Pool;
+use sqlx::pool::PoolConnection;
 
 use crate::backend::Backend;
 use crate::tables::Tables;
+
+/// How long a notification may take. Then it is given up, and its connection with it.
+const LIMIT: Duration = Duration::from_secs(1);
 
 /// Wakes a relay after a commit. A hint that gets lost costs one poll interval, never an event, and the commit never waits
 /// for it.
@@ -32,7 +37,8 @@ impl Hint {
     ///
     /// It sends a `NOTIFY` on a connection of `pool`, outside the business transaction (inside it would serialise every
     /// commit of the server), at most one in 5 ms. While the pool has no free connection it waits for its turn like everybody
-    /// else. On a database that has no notifications (SQLite) nothing is sent.
+    /// else. One that gets no answer within a second is given up, and its connection is closed; with the feature `tracing` the
+    /// first of a series is a warning in the log. On a database that has no notifications (SQLite) nothing is sent.
     ///
     /// ```no_run
     /// # use outbox_sdk::{Hint, Outbox, Tables};
@@ -51,14 +57,21 @@ impl Hint {
         let rope = Rope(Arc::clone(&bell));
         let tables = tables.clone();
         let notifier = async move {
+            let mut fails = false;
             while (Rung { bell: &bell }).await {
                 // The relay polls: a notification that fails is only late.
-                if let Some(mut conn) = pool.try_acquire() {
-                    let _ = DB::notify(&mut conn, &tables, true).await;
-                } else if let Ok(mut conn) = pool.acquire().await {
+                let sent = if let Some(conn) = pool.try_acquire() {
+                    sent(conn, &tables, true).await
+                } else if let Ok(conn) = pool.acquire().await {
                     // Others wait for this one: waiting for a turn was pause enough.
-                    let _ = DB::notify(&mut conn, &tables, false).await;
+                    sent(conn, &tables, false).await
+                } else {
+                    false
+                };
+                if !sent && !fails {
+                    warn();
                 }
+                fails = !sent;
             }
         };
         (Self::poke(move || rope.0.ring(false)), notifier)
@@ -68,6 +81,26 @@ impl Hint {
     pub fn send(&self) {
         (self.poke)();
     }
+}
+
+/// Sends one notification; false = it did not come about in time.
+async fn sent<DB: Backend>(mut conn: PoolConnection<DB>, tables: &Tables, pause: bool) -> bool {
+    match sqlx::__rt::timeout(LIMIT, DB::notify(&mut conn, tables, pause)).await {
+        Ok(sent) => sent.is_ok(),
+        Err(_) => {
+            // Back in the pool it would wait for the answer, and hold up whoever gets it.
+            drop(conn.detach());
+            false
+        }
+    }
+}
+
+fn warn() {
+    #[cfg(feature = "tracing")]
+    tracing::warn!(
+        "a notification of relays failed or got no answer; they find new events when they poll: look at the connection to \
+         the database"
+    );
 }
 
 impl fmt::Debug for Hint {

@@ -148,6 +148,10 @@ impl Outbox {
 
     /// Begins a transaction that will publish: `BEGIN` on PostgreSQL, `BEGIN IMMEDIATE` on SQLite.
     ///
+    /// Neither this nor publishing or committing has a time limit: how long a transaction may take is the caller's to say,
+    /// by a `timeout` of its runtime around the whole of it. A future that is dropped leaves no transaction open in the
+    /// pool; after a commit that got no answer, only the database knows its outcome.
+    ///
     /// # Errors
     /// When no connection can be had, or SQLite's write lock cannot be taken within its busy timeout.
     pub async fn begin<DB: Backend>(

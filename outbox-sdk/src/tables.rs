@@ -1,6 +1,7 @@
 //! Where the tables lie.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 const TENANT_SETTING: &str = "app.tenant_id";
 
@@ -26,6 +27,7 @@ struct Inner {
     schema: String,
     tenant_setting: String,
     pooled: bool,
+    limit: Option<Duration>,
     #[cfg(feature = "postgres")]
     postgres: crate::backend::PostgresStatements,
 }
@@ -50,7 +52,7 @@ impl Tables {
         };
         match problem {
             Some(problem) => Err(SchemaNameError { schema: schema.to_owned(), problem }),
-            None => Ok(Self::build(schema, TENANT_SETTING, false)),
+            None => Ok(Self::build(schema, TENANT_SETTING, false, None)),
         }
     }
 
@@ -63,7 +65,7 @@ impl Tables {
     /// statements need the same care (sqlx: `.persistent(false)`, and inside of a transaction).
     #[must_use]
     pub fn pooled(&self) -> Self {
-        Self::build(self.schema(), self.tenant_setting_name(), true)
+        Self::build(self.schema(), self.tenant_setting_name(), true, self.inner.limit)
     }
 
     /// The PostgreSQL setting in which the application keeps a transaction's tenant, unless that is `app.tenant_id`.
@@ -89,7 +91,7 @@ impl Tables {
         };
         match name.split_once('.') {
             Some((prefix, setting)) if is_word(prefix) && is_word(setting) && name.len() <= 63 => {
-                Ok(Self::build(self.schema(), name, self.inner.pooled))
+                Ok(Self::build(self.schema(), name, self.inner.pooled, self.inner.limit))
             }
             _ => Err(TenantSettingError { name: name.to_owned() }),
         }
@@ -101,14 +103,25 @@ impl Tables {
         &self.inner.tenant_setting
     }
 
-    fn build(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
+    /// The same tables for calls that are given up after some time: the server ends a statement that takes longer than
+    /// `limit`, too (`statement_timeout`; never later than the role's own). Otherwise a statement that waits for a lock
+    /// would keep its session on the server after its connection is gone. It holds in transactions that the toolkit
+    /// begins itself and in sessions of its own, never in a caller's. Without effect on SQLite, whose calls run in the
+    /// process.
+    #[must_use]
+    pub fn limited(&self, limit: Duration) -> Self {
+        Self::build(self.schema(), self.tenant_setting_name(), self.inner.pooled, Some(limit))
+    }
+
+    fn build(schema: &str, tenant_setting: &str, pooled: bool, limit: Option<Duration>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 #[cfg(feature = "postgres")]
-                postgres: crate::backend::PostgresStatements::render(schema, tenant_setting, pooled),
+                postgres: crate::backend::PostgresStatements::render(schema, tenant_setting, pooled, limit),
                 schema: schema.to_owned(),
                 tenant_setting: tenant_setting.to_owned(),
                 pooled,
+                limit,
             }),
         }
     }
@@ -127,7 +140,7 @@ impl Tables {
 
 impl Default for Tables {
     fn default() -> Self {
-        Self::build("outbox", TENANT_SETTING, false)
+        Self::build("outbox", TENANT_SETTING, false, None)
     }
 }
 

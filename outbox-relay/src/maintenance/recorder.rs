@@ -10,8 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchSize;
 use super::passes::Passes;
-use super::{ALARMING, Desk, MaintenanceError, TURN_PAUSE, TURNS, is_slow};
+use super::{ALARMING, Desk, LOOK, MaintenanceError, TURN_PAUSE, TURNS};
 use crate::chain::chain;
+use crate::refused::advice;
 use crate::retry::Backoff;
 use crate::session::SessionError;
 use crate::telemetry;
@@ -63,14 +64,14 @@ impl<DB: Backend> Recorder<DB> {
     /// Works on these tables instead of the default ones.
     #[must_use]
     pub fn tables(mut self, tables: Tables) -> Self {
-        self.desk.tables = tables;
+        self.desk.set_tables(tables);
         self
     }
 
     /// Gives each call this long.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.desk.session.deadline = deadline;
+        self.desk.set_deadline(deadline);
         self
     }
 
@@ -120,7 +121,7 @@ impl<DB: Backend> Recorder<DB> {
                     }
                     return Ok(recorded);
                 }
-                Err(error) if is_slow::<DB>(&error) && self.size.stopped() => {}
+                Err(error) if error.is_slow::<DB>() && self.size.stopped() => {}
                 Err(error) => return Err(error),
             }
         }
@@ -220,17 +221,22 @@ impl<DB: Backend> Recorder<DB> {
     }
 
     async fn complain(&mut self, error: &SessionError, failures: u32, pause: Duration) {
-        let text = chain(error);
+        let (text, advice) = (chain(error), advice::<DB>(error).unwrap_or(LOOK));
         if failures >= ALARMING {
-            tracing::error!(error = text, failures, retry_in = ?pause, "the recorder fails: statuses stay as they are");
+            tracing::error!(
+                error = text,
+                failures,
+                retry_in = ?pause,
+                "the recorder fails, statuses stay as they are: {advice}"
+            );
         } else {
-            tracing::warn!(error = text, failures, retry_in = ?pause, "the recorder failed; it tries again");
+            tracing::warn!(error = text, failures, retry_in = ?pause, "the recorder failed; it tries again: {advice}");
         }
         // A database that is away cannot be told.
         let note = async |conn: &mut DB::Connection, tables: &Tables| {
             DB::end_duty(conn, tables, Duty::Recorder, pause, Some(&text)).await
         };
-        if !error.is_away::<DB>() || is_slow::<DB>(error) {
+        if !error.is_away::<DB>() || error.is_slow::<DB>() {
             let _ = self.desk.call(note).await;
         }
         telemetry::duty_failed(Duty::Recorder, failures);

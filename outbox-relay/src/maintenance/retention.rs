@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use outbox_sdk::backend::{self, Duty, Keep};
+use outbox_sdk::backend::{self, Duty, DutyState, Keep};
 use outbox_sdk::{Backend, Tables};
 use sqlx::Pool;
 use tokio_util::sync::CancellationToken;
 
 use super::batch::BatchSize;
-use super::{ALARMING, Desk, MaintenanceError, TURN_PAUSE, TURNS, is_slow};
+use super::{ALARMING, Desk, MaintenanceError, TURN_PAUSE, TURNS, Unwritten};
 use crate::chain::chain;
 use crate::consumer::EventPattern;
 use crate::retry::Backoff;
@@ -24,6 +24,8 @@ const EVERY: Duration = Duration::from_secs(60 * 60);
 const HOLD: Duration = Duration::from_secs(5 * 60);
 /// How soon a failed run is tried again.
 const RETRY: Duration = Duration::from_secs(5 * 60);
+/// How soon after the duty's row could not be taken; doubled each time, up to the above.
+const FIRST_RETRY: Duration = Duration::from_secs(2);
 /// Relays look at different times: each waits up to this much longer.
 const SPREAD: Duration = Duration::from_secs(60);
 /// The pause between two batches: as long as the batch took, within these.
@@ -171,14 +173,14 @@ impl<DB: Backend> Retention<DB> {
     /// Works on these tables instead of the default ones.
     #[must_use]
     pub fn tables(mut self, tables: Tables) -> Self {
-        self.desk.tables = tables;
+        self.desk.set_tables(tables);
         self
     }
 
     /// Gives each call this long.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.desk.session.deadline = deadline;
+        self.desk.set_deadline(deadline);
         self
     }
 
@@ -205,14 +207,25 @@ impl<DB: Backend> Retention<DB> {
     }
 
     /// Deletes everything that may be deleted now, in batches of at most 1,000 events with pauses between them. It goes
-    /// on where an unfinished run stopped.
+    /// on where an unfinished run stopped, and then looks at what lies below, too.
     ///
     /// # Errors
     /// When the database fails, even a single event is stopped by `statement_timeout`, or another run leaves no turn
     /// for 10 s. What was deleted before stays deleted.
     pub async fn run_once(&mut self) -> Result<Compaction, MaintenanceError> {
         let taken = self.take(false).await.map_err(MaintenanceError::of::<DB>)?;
-        self.run_and_note(taken.unwrap_or(0)).await
+        let position = taken.unwrap_or(0);
+        let ended = self.run_from(position).await;
+        let ended = match ended {
+            // Meanwhile more may have become old enough, or have been decided.
+            Ok(first) if position > 0 => self.run_from(0).await.map(|rest| Compaction {
+                deleted: first.deleted + rest.deleted,
+                scanned: first.scanned + rest.scanned,
+                ..rest
+            }),
+            ended => ended,
+        };
+        self.note(ended).await
     }
 
     /// What [`run_once`](Self::run_once) would delete, by event type. Writes nothing.
@@ -244,9 +257,12 @@ impl<DB: Backend> Retention<DB> {
         self.desk.call(take).await
     }
 
-    /// A run from a position to the end, and the note how it ended.
-    async fn run_and_note(&mut self, position: i64) -> Result<Compaction, MaintenanceError> {
-        let (ended, due_in, text) = match self.run_from(position).await {
+    /// Notes how a run ended.
+    async fn note(
+        &mut self,
+        ended: Result<Compaction, MaintenanceError>,
+    ) -> Result<Compaction, MaintenanceError> {
+        let (ended, due_in, text) = match ended {
             Ok(total) => (Ok(total), EVERY, None),
             // The other run notes how it ends.
             Err(MaintenanceError::Busy) => return Err(MaintenanceError::Busy),
@@ -267,6 +283,7 @@ impl<DB: Backend> Retention<DB> {
         ended
     }
 
+    /// A run from a position to the end.
     async fn run_from(&mut self, mut position: i64) -> Result<Compaction, MaintenanceError> {
         let mut total = self.obstacles().await.map_err(MaintenanceError::of::<DB>)?;
         let mut turns = 0;
@@ -329,7 +346,7 @@ impl<DB: Backend> Retention<DB> {
                     self.size.took(began.elapsed());
                     return Ok(batch);
                 }
-                Err(error) if is_slow::<DB>(&error) && (self.size.stopped() || tries < LAST_TRIES) => {
+                Err(error) if error.is_slow::<DB>() && (self.size.stopped() || tries < LAST_TRIES) => {
                     tries += u32::from(self.size.rows() == 1);
                 }
                 Err(error) => return Err(error),
@@ -339,24 +356,40 @@ impl<DB: Backend> Retention<DB> {
 
     /// Runs whenever the duty is due, until the shutdown.
     pub(crate) async fn run(mut self, shutdown: &CancellationToken, random: fn() -> f64) {
-        let mut backoff = Backoff::new(SPREAD, EVERY);
+        let mut backoff = Backoff::new(FIRST_RETRY, RETRY);
+        let mut unwritten = Unwritten::default();
+        let mut stored = 0;
         loop {
-            let pause = tokio::select! {
-                due = self.run_if_due() => due.unwrap_or_else(|| backoff.failed(random())),
+            let due = tokio::select! {
+                due = self.run_if_due() => due,
                 () = shutdown.cancelled() => return,
+            };
+            let pause = match due {
+                Ok(duty) => {
+                    backoff.succeeded();
+                    unwritten = Unwritten::default();
+                    stored = duty.failures;
+                    duty.due_in.clamp(SPREAD, EVERY)
+                }
+                Err(error) => {
+                    let pause = backoff.failed(random());
+                    unwritten.failed::<DB>(Duty::Retention, &error, stored, pause);
+                    pause
+                }
             };
             tokio::select! {
                 // Not all relays at once.
-                () = tokio::time::sleep(pause + SPREAD.mul_f64(random())) => {}
+                () = tokio::time::sleep(pause + SPREAD.min(pause).mul_f64(random())) => {}
                 () = shutdown.cancelled() => return,
             }
         }
     }
 
-    /// Runs if it is due; when to look again.
-    async fn run_if_due(&mut self) -> Option<Duration> {
-        if let Some(position) = self.take(true).await.ok()? {
-            match self.run_and_note(position).await {
+    /// Runs if it is due; how the duty stands then. An error: its row cannot be taken or read.
+    async fn run_if_due(&mut self) -> Result<DutyState, SessionError> {
+        if let Some(position) = self.take(true).await? {
+            let ended = self.run_from(position).await;
+            match self.note(ended).await {
                 Ok(Compaction { missing, .. }) if !missing.is_empty() => tracing::warn!(
                     ?missing,
                     "retention deletes nothing: these consumers are required for it and not registered yet"
@@ -367,7 +400,7 @@ impl<DB: Backend> Retention<DB> {
                 Err(error) => tracing::warn!(error = chain(&error), "retention failed; it tries again"),
             }
         }
-        let duties = self.desk.call(async |conn, tables| DB::duties(conn, tables).await).await.ok()?;
+        let duties = self.desk.call(async |conn, tables| DB::duties(conn, tables).await).await?;
         telemetry::duty(Duty::Retention, &duties.retention);
         if duties.retention.failures >= ALARMING {
             tracing::error!(
@@ -376,7 +409,7 @@ impl<DB: Backend> Retention<DB> {
                 "retention fails again and again: nothing is deleted, and the tables grow; run `outbox compact` to see why"
             );
         }
-        Some(duties.retention.due_in.clamp(SPREAD, EVERY))
+        Ok(duties.retention)
     }
 }
 

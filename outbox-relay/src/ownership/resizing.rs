@@ -11,7 +11,7 @@ use super::{Ownership, fits};
 use crate::chain::chain;
 use crate::company::Company;
 use crate::relay::Settings;
-use crate::session::{SessionError, within};
+use crate::session::{Session, SessionError, limited, within};
 
 /// How long a resize may take: it looks up the lanes of whatever its slots do not agree on.
 const CHANGE_DEADLINE: Duration = Duration::from_secs(60);
@@ -60,17 +60,19 @@ async fn resize_step<DB: Backend>(
     slots: Option<u16>,
 ) -> Result<(), SessionError> {
     let Settings { name, lease, poll_max, deadline, .. } = &*company.settings;
-    let mut session = company.session();
+    // It may take longer than other calls.
+    let tables = limited(&company.tables, CHANGE_DEADLINE);
+    let mut session = Session::<DB>::new(company.pool.clone(), tables.clone(), *deadline);
     let mut conn = session.connect().await?;
     // Long enough that it is asked for again before it ends.
     let hold = if slots.is_some() { *lease + *poll_max * 3 } else { Duration::ZERO };
-    let owners = within(*deadline, DB::want(&mut conn, &company.tables, consumer, name, hold)).await?;
+    let owners = within(*deadline, DB::want(&mut conn, &tables, consumer, name, hold)).await?;
     let Some(slots) = slots else { return Ok(()) };
     if owners.is_empty() || owners.iter().any(|slot| slot.owner.is_some()) {
         return Ok(());
     }
     let change = Change::Resize { slots };
-    let resized = DB::change(&mut conn, &company.tables, consumer, &change, false);
+    let resized = DB::change(&mut conn, &tables, consumer, &change, false);
     if let Changed::Done { .. } = within(CHANGE_DEADLINE, resized).await? {
         tracing::info!(consumer, slots, "the consumer's lanes are spread over another number of slots");
     }

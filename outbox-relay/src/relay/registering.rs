@@ -11,9 +11,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Relay, RelayError};
 use crate::chain::chain;
 use crate::consumer::{ConsumerSpec, Start};
-use crate::refused::advice;
+use crate::refused::{advice, cause};
 use crate::retry::Backoff;
-use crate::session::{Session, SessionError, within};
+use crate::session::{Session, SessionError, limited, passes, within};
 
 /// The longest time limit of registering: a consumer that begins now or at a time goes over the stored events. The first
 /// try has that of every call.
@@ -21,17 +21,17 @@ const REGISTER_DEADLINE: Duration = Duration::from_secs(60);
 const SLOW_REGISTRATION: &str = "registering the consumers takes long. Where a new consumer begins is looked up among \
      the ids of all stored events: have the event table vacuumed, so that its index tells, and let retention delete what \
      is old. Or another relay, or an operator, is changing a consumer: it is waited for";
+const REFUSED: &str = "the database refuses a statement: check that the tables are those of this release";
 
 impl<DB: Migratable> Relay<DB> {
     /// Registers every consumer in one transaction; waits for a database that is away.
     pub(super) async fn register(&self, token: &CancellationToken) -> Result<(), RelayError> {
         let registrations: Vec<_> =
             self.consumers.iter().map(|consumer| registration(&consumer.spec)).collect();
-        let mut session = Session::<DB>::new(self.pool.clone(), self.settings.deadline);
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         let mut deadline = self.settings.deadline;
         loop {
-            let error = match self.try_register(&mut session, &registrations, deadline).await {
+            let error = match self.try_register(&registrations, deadline).await {
                 Ok(answers) => {
                     for (registration, answer) in registrations.iter().zip(answers) {
                         if let Registered::StartNeeded { stored_events } = answer {
@@ -67,7 +67,6 @@ impl<DB: Migratable> Relay<DB> {
 
     async fn try_register(
         &self,
-        session: &mut Session<DB>,
         registrations: &[Registration],
         deadline: Duration,
     ) -> Result<Vec<Registered>, Refusal> {
@@ -86,11 +85,13 @@ impl<DB: Migratable> Relay<DB> {
             }
         }
         let registered = async {
+            let tables = limited(&self.tables, deadline);
+            let mut session = Session::<DB>::new(self.pool.clone(), tables.clone(), self.settings.deadline);
             let mut conn = session.connect().await?;
-            within(deadline, DB::register(&mut conn, &self.tables, registrations)).await
+            within(deadline, DB::register(&mut conn, &tables, registrations)).await
         };
         registered.await.map_err(|error: SessionError| match error {
-            SessionError::Deadline(_) => Refusal::Slow { error: chain(&error) },
+            error if error.is_slow::<DB>() => Refusal::Slow { error: chain(&error) },
             error => Refusal::away::<DB>(&error),
         })
     }
@@ -108,7 +109,8 @@ enum Refusal {
 
 impl Refusal {
     fn away<DB: Backend>(error: &(dyn Error + 'static)) -> Self {
-        Self::Away { error: chain(error), advice: advice::<DB>(error) }
+        let refused = cause(error).is_some_and(|cause| !passes::<DB>(cause)).then_some(REFUSED);
+        Self::Away { error: chain(error), advice: advice::<DB>(error).or(refused) }
     }
 }
 

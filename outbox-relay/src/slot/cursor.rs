@@ -162,11 +162,6 @@ impl Cursor {
         self.gaps.contains(id)
     }
 
-    /// A list of holders taken before the next read.
-    pub(crate) fn note_holders(&mut self, holders: &Holders) {
-        self.gaps.note(holders);
-    }
-
     /// Takes in what a read returned that asked for the missing ids and everything above the high-water mark. `holders`
     /// is the list taken before it (the default when nothing was missing).
     ///
@@ -189,6 +184,8 @@ impl Cursor {
         {
             return Err(Distrust::AnchorGone);
         }
+        // Not before: the list of a read that came to nothing may be that of another server.
+        self.gaps.note(holders);
         let anchor_missing = self.anchor.is_some() && batch.anchor.is_none();
         let above = self.hwm;
         let last = batch.events.last().map_or(above, |stored| stored.envelope.id);

@@ -34,7 +34,9 @@ impl Event {
 
     /// What it counts against the window.
     pub(super) fn bytes(&self) -> usize {
-        self.envelope.payload.len() + self.envelope.older_payloads.as_ref().map_or(0, String::len)
+        let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
+        let Envelope { payload, older_payloads, actor, .. } = &*self.envelope;
+        payload.len() + length(older_payloads) + length(actor)
     }
 }
 

@@ -189,6 +189,11 @@ CREATE TABLE {schema}.dead_letter (
 CREATE INDEX dead_letter_event_idx ON {schema}.dead_letter (event_id, consumer);
 CREATE INDEX dead_letter_failed_idx ON {schema}.dead_letter (failed_at, event_id, consumer);
 CREATE INDEX dead_letter_replay_idx ON {schema}.dead_letter (consumer, event_id) WHERE state = 'replay';
+-- What an owner may not have seen yet.
+CREATE INDEX dead_letter_discarded_idx ON {schema}.dead_letter (consumer, event_id)
+    WHERE state = 'discarded' AND NOT recorded;
+-- Discarded letters are recorded soon: taken for independent of each other, the two would make the planner expect many.
+CREATE STATISTICS {schema}.dead_letter_decided (mcv) ON state, recorded FROM {schema}.dead_letter;
 CREATE INDEX dead_letter_unrecorded_idx ON {schema}.dead_letter (event_id) WHERE NOT recorded;
 
 -- Keys of publishes that must happen once, and the event each of them led to.

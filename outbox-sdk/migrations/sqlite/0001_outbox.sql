@@ -164,6 +164,9 @@ CREATE TABLE outbox_dead_letter (
 CREATE INDEX outbox_dead_letter_event_idx ON outbox_dead_letter (event_id);
 CREATE INDEX outbox_dead_letter_failed_idx ON outbox_dead_letter (failed_at, event_id, consumer);
 CREATE INDEX outbox_dead_letter_replay_idx ON outbox_dead_letter (consumer, event_id) WHERE state = 'replay';
+-- What an owner may not have seen yet.
+CREATE INDEX outbox_dead_letter_discarded_idx ON outbox_dead_letter (consumer, event_id)
+    WHERE state = 'discarded' AND NOT recorded;
 CREATE INDEX outbox_dead_letter_unrecorded_idx ON outbox_dead_letter (event_id) WHERE NOT recorded;
 
 -- Keys that were given with a publish: a second publish answers with the first one's event_id.

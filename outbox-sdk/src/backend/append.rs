@@ -35,6 +35,10 @@ pub enum Fault {
     NoDatabase,
     /// The server does not let the role in: a wrong password, an unknown role, no right to connect from here.
     NotLetIn,
+    /// The role lacks a right on one of the tables (PostgreSQL's message names it), or the file's permissions forbid it.
+    Denied,
+    /// The server itself is in trouble: a disk that is full or fails, no memory, damaged data, a bug.
+    ServerTrouble,
     /// A statement that the driver prepared is not there, or was there before: a pooler in transaction mode is in between.
     Pooler,
     /// The connection is gone or could not be made.

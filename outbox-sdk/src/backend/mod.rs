@@ -137,6 +137,14 @@ pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Mainta
     /// Sorts a database error into what a caller can do about it.
     fn fault(error: &Error) -> Fault;
 
+    /// Makes a connection that leaves its pool one of a relay's own: the time of a statement is as the tables say, also on the
+    /// server, and a statement outside of a transaction runs in READ COMMITTED. One statement, or none behind a pooler,
+    /// where each transaction says it.
+    fn prepare_session(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
     // --- read ------------------------------------------------------------------------------------------------------
 
     /// Which transactions may still commit an id that is not visible yet. Its own statement, before the read.

@@ -28,9 +28,9 @@ pub struct Read<'a> {
     pub above: i64,
     /// The most events to return, 1 or more.
     pub limit: u32,
-    /// The most bytes of payload text to return; the first event comes whatever its size.
+    /// The most bytes of text (payload, older payloads, actor) to return; the first event comes whatever its size.
     pub max_bytes: u64,
-    /// An event whose payload text is longer comes without it, as [`Defect::PayloadTooLarge`].
+    /// An event of which one of these texts is longer comes without them, as [`Defect::PayloadTooLarge`].
     pub max_payload_bytes: u64,
     /// No payload and no actor is printed: each event comes without them, as [`Defect::PayloadUnreadable`], and no
     /// limit on bytes ends the page. For what is left after [`Fault::TooLarge`](super::Fault::TooLarge).
@@ -84,9 +84,10 @@ pub struct StoredEvent {
 /// Why a stored row is no deliverable event. Such rows come from plain SQL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Defect {
-    /// The payload's text has this many bytes, more than a relay carries.
+    /// The payload's text, or that of the older payloads or the actor, has this many bytes, more than a relay carries.
     #[error(
-        "the payload's text has {bytes} bytes, more than a relay carries; publish a reference to large data"
+        "the payload's text, the older payloads' or the actor's has {bytes} bytes, more than a relay carries; publish a \
+         reference to large data"
     )]
     PayloadTooLarge {
         /// Its size.

@@ -8,12 +8,12 @@ use outbox_relay::config::Config;
 use outbox_sdk::{JsonEvent, Migrator, Once, Outbox, OutboxEvent};
 use outbox_tests::PgTestDb;
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(path)).unwrap()
 }
 
 /// The only fenced block of this language that contains `word`.
-fn block(text: &str, language: &str, word: &str) -> String {
+pub(crate) fn block(text: &str, language: &str, word: &str) -> String {
     let fence = format!("```{language}\n");
     let fences = text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap());
     let found: Vec<_> = fences.filter(|block| block.contains(word)).collect();
@@ -66,9 +66,9 @@ async fn the_sql_in_the_readme_publishes() {
 
 #[derive(serde::Serialize, schemars::JsonSchema, OutboxEvent)]
 #[outbox(event_type = "order.placed", aggregate_type = "order", unregistered)]
-struct OrderPlaced {
+pub(crate) struct OrderPlaced {
     #[outbox(aggregate_id)]
-    order_id: i64,
+    pub(crate) order_id: i64,
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use outbox_relay::config::{Config, Secret};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{ConnectOptions as _, PgPool, SqlitePool};
 
 use crate::exit::Failure;
 
@@ -46,8 +46,9 @@ impl Database {
                 return Err(Failure::usage(POSTGRES_HELP));
             }
             let pool = PgPoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE);
-            // Poolers refuse settings that they do not know, and nothing here prints floating point numbers.
-            let options = options.application_name("outbox").extra_float_digits(None);
+            // The relay says itself what is slow; the driver would print whole statements. Poolers refuse settings that they do not know, and nothing here prints floating point numbers.
+            let options =
+                options.application_name("outbox").extra_float_digits(None).disable_statement_logging();
             return Ok(Self::Postgres(pool.connect_lazy_with(options)));
         }
         if text.starts_with("sqlite:") {
@@ -84,7 +85,8 @@ fn sqlite_pool(options: SqliteConnectOptions, connections: u32) -> SqlitePool {
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
-        .busy_timeout(Duration::from_secs(3));
+        .busy_timeout(Duration::from_secs(3))
+        .disable_statement_logging();
     SqlitePoolOptions::new().max_connections(connections).acquire_timeout(ACQUIRE).connect_lazy_with(options)
 }
 

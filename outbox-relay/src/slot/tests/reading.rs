@@ -101,7 +101,6 @@ fn a_read_counts_what_it_brought() {
     let first = slot.accept(db.read(&[], 0, 9, 9), &none, lane);
     assert_eq!(first, Ok(Accepted { events: 2, late: 0, dead_gaps: 0 }));
     db.roll_back(0);
-    slot.note_holders(&none);
     let second = slot.accept(db.read(&slot.gap_ranges(), slot.hwm(), 9, 9), &none, lane);
     assert_eq!(second, Ok(Accepted { events: 0, late: 0, dead_gaps: 1 }));
     assert_eq!((slot.unsettled(), slot.is_urgent()), (1, false));
@@ -156,7 +155,6 @@ fn only_the_newest_dead_gaps_are_remembered() {
     let lane = |event: &_| lane_of(event, true);
     for _ in 0..2 {
         let _ = slot.accept(db.read(&slot.gap_ranges(), slot.hwm(), 9_999, 9_999), &none, lane);
-        slot.note_holders(&none);
     }
     let (settled, void): (&Progress, &Progress) = slot.sets();
     assert!(settled.contains(1) && !void.contains(1) && void.contains(11));

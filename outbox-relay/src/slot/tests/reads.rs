@@ -14,10 +14,6 @@ impl Slot {
         self.cursor().gap_ranges()
     }
 
-    pub(super) fn note_holders(&mut self, holders: &Holders) {
-        self.cursor_mut().note_holders(holders);
-    }
-
     /// Takes in what a read returned. `holders` is the list taken before it (the default when no gap was open).
     pub(super) fn accept(
         &mut self,

@@ -104,10 +104,8 @@ impl Pair {
                 }
             }
             Act::List => {
-                if let Some(cursor) = self.cursor.as_mut().filter(|cursor| cursor.has_gaps()) {
-                    let holders = self.sides[0].world.db.holders();
-                    cursor.note_holders(&holders);
-                    self.holders = Some(holders);
+                if self.cursor.as_ref().is_some_and(Cursor::has_gaps) {
+                    self.holders = Some(self.sides[0].world.db.holders());
                 }
             }
             &Act::Read { limit, keep } => self.read(list, limit, keep),
@@ -150,11 +148,7 @@ impl Pair {
         let db = &self.sides[0].world.db;
         let mut holders = Holders { primary: true, ..Holders::default() };
         if cursor.has_gaps() {
-            holders = list.unwrap_or_else(|| {
-                let holders = db.holders();
-                cursor.note_holders(&holders);
-                holders
-            });
+            holders = list.unwrap_or_else(|| db.holders());
         }
         let batch = db.read(&cursor.gap_ranges(), cursor.hwm(), limit, keep);
         let Ok(page) = cursor.read(batch, &holders) else {

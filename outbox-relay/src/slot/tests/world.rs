@@ -282,7 +282,6 @@ impl World {
     fn list(&mut self) {
         if self.is_settled() && self.slot.has_gaps() {
             let holders = self.db.holders();
-            self.slot.note_holders(&holders);
             self.holders = Some(holders);
         }
     }
@@ -293,11 +292,7 @@ impl World {
         }
         let mut holders = Holders { primary: true, ..Holders::default() };
         if self.slot.has_gaps() {
-            holders = list.unwrap_or_else(|| {
-                let holders = self.db.holders();
-                self.slot.note_holders(&holders);
-                holders
-            });
+            holders = list.unwrap_or_else(|| self.db.holders());
         }
         let batch = self.db.read(&self.slot.gap_ranges(), self.slot.hwm(), limit, keep);
         let setting = self.setting;
@@ -329,7 +324,6 @@ impl World {
             return;
         }
         let holders = self.db.holders();
-        self.slot.note_holders(&holders);
         let hwm = self.slot.hwm();
         let mut batch = self.db.read(&self.slot.gap_ranges(), hwm, usize::MAX, usize::MAX);
         batch.events.retain(|stored| stored.envelope.id <= hwm);

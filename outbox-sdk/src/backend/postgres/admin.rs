@@ -8,7 +8,7 @@ use sqlx::{Connection, Error, PgConnection, Postgres, Row};
 use super::query::Query;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
-use super::{READ_COMMITTED, lane, progress};
+use super::{lane, progress};
 use crate::backend::admin::{Merge, SlotProgress};
 use crate::backend::{
     Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
@@ -26,7 +26,7 @@ impl Administer for Postgres {
         consumers: &[Registration],
     ) -> Result<Vec<Registered>, Error> {
         let statements = tables.postgres();
-        let mut tx = conn.begin_with(READ_COMMITTED).await?;
+        let mut tx = conn.begin_with(statements.begin()).await?;
         statements.admin_lock.query().bind(statements.schema()).execute(&mut *tx).await?;
         statements.relays_ended.query().execute(&mut *tx).await?;
         let any: bool = statements.register_any.query().fetch_one(&mut *tx).await?.try_get(0)?;
@@ -77,7 +77,7 @@ impl Administer for Postgres {
         force: bool,
     ) -> Result<Changed, Error> {
         let statements = tables.postgres();
-        let mut tx = conn.begin_with(READ_COMMITTED).await?;
+        let mut tx = conn.begin_with(statements.begin()).await?;
         statements.admin_lock.query().bind(statements.schema()).execute(&mut *tx).await?;
         let rows = statements.change_look.query().bind(consumer).fetch_all(&mut *tx).await?;
         let changed = at_rest(&mut tx, statements, consumer, change, force, &rows).await?;

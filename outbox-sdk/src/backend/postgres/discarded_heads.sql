@@ -1,4 +1,3 @@
-SELECT stall.lane, stall.head_id
-FROM {schema}.stall
-    JOIN {schema}.dead_letter AS letter ON letter.consumer = stall.consumer AND letter.event_id = stall.head_id
-WHERE stall.consumer = $1 AND stall.blocked AND letter.state = 'discarded'
+SELECT head.lane, head.head_id
+FROM {schema}.dead_letter AS letter, LATERAL ({blocked_head}) AS head
+WHERE letter.consumer = $1 AND letter.state = 'discarded' AND NOT letter.recorded

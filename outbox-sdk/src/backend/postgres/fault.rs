@@ -29,6 +29,7 @@ fn by_sqlstate(code: &str) -> Fault {
         "57014" => Fault::TimedOut,
         "25006" => Fault::ReadOnly,
         "26000" | "42P05" => Fault::Pooler,
+        "42501" => Fault::Denied,
         "3D000" => Fault::NoDatabase,
         // Shutdowns and ended sessions, a server without room.
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" => Fault::Connection,
@@ -37,6 +38,8 @@ fn by_sqlstate(code: &str) -> Fault {
             Some("22") => Fault::Refused,
             Some("08") => Fault::Connection,
             Some("28") => Fault::NotLetIn,
+            // Out of something, errors of the system, errors inside the server.
+            Some("53" | "58" | "XX") => Fault::ServerTrouble,
             _ => Fault::Other,
         },
     }
@@ -71,6 +74,13 @@ mod tests {
             ("25P03", Fault::Connection),
             ("26000", Fault::Pooler),
             ("42P05", Fault::Pooler),
+            ("42501", Fault::Denied),
+            ("53100", Fault::ServerTrouble),
+            ("53400", Fault::ServerTrouble),
+            ("58030", Fault::ServerTrouble),
+            ("XX001", Fault::ServerTrouble),
+            ("53300", Fault::Connection),
+            ("42601", Fault::Other),
             ("23505", Fault::Other),
             ("", Fault::Other),
         ] {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use sqlx::{Connection, Error, PgConnection, Postgres, Row, Transaction};
 
+use super::count;
 use super::query::Query;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
-use super::{READ_COMMITTED, count};
 use crate::backend::{
     Compactable, Compacted, Compaction, Duties, Duty, DutyState, Maintain, Overdue, Recorded, Recording,
 };
@@ -150,7 +150,7 @@ async fn begin<'c>(
     duty: Duty,
     if_due: bool,
 ) -> Result<Option<Transaction<'c, Postgres>>, Error> {
-    let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let mut tx = conn.begin_with(statements.begin_batch()).await?;
     statements.admin_lock_shared.query().bind(statements.schema()).execute(&mut *tx).await?;
     let lock = statements.duty_lock.query().bind(duty.as_str()).bind(if_due);
     if lock.fetch_optional(&mut *tx).await?.is_some() {

@@ -37,12 +37,6 @@ use crate::tables::Tables;
 
 pub(crate) use statements::Statements;
 
-/// Later statements of a transaction must see what was committed while the first one waited for its lock. A relay that
-/// is stopped, or cut off without a word, between two statements must not keep the row of its slot locked: the server
-/// ends such a session, and another relay takes over.
-const READ_COMMITTED: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'";
-
 /// SQLSTATEs that answer whether a transaction is open.
 const NO_TRANSACTION: &str = "25P01";
 const FAILED_TRANSACTION: &str = "25P02";
@@ -133,6 +127,13 @@ impl Backend for Postgres {
 
     fn fault(error: &Error) -> Fault {
         fault::fault(error)
+    }
+
+    async fn prepare_session(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
+        match tables.postgres().session() {
+            Some(settings) => sqlx::raw_sql(settings).execute(conn).await.map(drop),
+            None => Ok(()),
+        }
     }
 
     async fn holders(conn: &mut PgConnection, tables: &Tables) -> Result<Holders, Error> {

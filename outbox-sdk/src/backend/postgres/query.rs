@@ -1,11 +1,10 @@
 //! A statement with its values, on its way to a server that may be behind a pooler.
 
 use std::ops::DerefMut;
+use std::sync::Arc;
 
 use sqlx::postgres::{PgArguments, PgQueryResult, PgRow};
-use sqlx::{Connection as _, Encode, Error, PgConnection, Postgres, Type};
-
-use super::READ_COMMITTED;
+use sqlx::{AssertSqlSafe, Connection as _, Encode, Error, PgConnection, Postgres, Type};
 
 /// A statement of this folder with its values.
 ///
@@ -14,8 +13,8 @@ use super::READ_COMMITTED;
 /// [`Tables::pooled`](crate::Tables::pooled) a statement has no name, and one outside of a transaction gets its own.
 pub(super) struct Query {
     query: sqlx::query::Query<'static, Postgres, PgArguments>,
-    /// Begin a transaction unless the driver knows of one.
-    alone: bool,
+    /// Begin a transaction with this unless the driver knows of one.
+    alone: Option<Arc<str>>,
 }
 
 /// A method of sqlx's query, in a transaction where that is needed.
@@ -26,10 +25,11 @@ macro_rules! run {
             mut conn: impl DerefMut<Target = PgConnection> + Send,
         ) -> Result<$answer, Error> {
             let conn = &mut *conn;
-            if !self.alone || conn.is_in_transaction() {
+            let Some(begin) = self.alone.filter(|_| !conn.is_in_transaction()) else {
                 return self.query.$method(conn).await;
-            }
-            let mut tx = conn.begin_with(READ_COMMITTED).await?;
+            };
+            // Safe: a text of `statements.rs`.
+            let mut tx = conn.begin_with(AssertSqlSafe(begin)).await?;
             let answer = self.query.$method(&mut *tx).await?;
             tx.commit().await?;
             Ok(answer)
@@ -38,8 +38,12 @@ macro_rules! run {
 }
 
 impl Query {
-    pub(super) fn new(query: sqlx::query::Query<'static, Postgres, PgArguments>, pooled: bool) -> Self {
-        Self { query: if pooled { query.persistent(false) } else { query }, alone: pooled }
+    /// `pooled`: how a transaction begins, where a pooler in transaction mode is in between.
+    pub(super) fn new(
+        query: sqlx::query::Query<'static, Postgres, PgArguments>,
+        pooled: Option<Arc<str>>,
+    ) -> Self {
+        Self { query: if pooled.is_some() { query.persistent(false) } else { query }, alone: pooled }
     }
 
     pub(super) fn bind<'t, T: Encode<'t, Postgres> + Type<Postgres>>(mut self, value: T) -> Self {
@@ -49,7 +53,7 @@ impl Query {
 
     /// Never in a transaction of its own: the caller has one, and the driver may not know of it.
     pub(super) fn in_callers_transaction(mut self) -> Self {
-        self.alone = false;
+        self.alone = None;
         self
     }
 

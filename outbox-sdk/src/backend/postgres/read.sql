@@ -37,10 +37,8 @@ FROM
                     )
                     OR EXISTS (
                         SELECT
-                        FROM {schema}.stall
-                            JOIN {schema}.dead_letter AS letter
-                                ON letter.consumer = stall.consumer AND letter.event_id = stall.head_id
-                        WHERE stall.consumer = name AND stall.blocked AND letter.state = 'discarded'
+                        FROM {schema}.dead_letter AS letter, LATERAL ({blocked_head}) AS head
+                        WHERE letter.consumer = name AND letter.state = 'discarded' AND NOT letter.recorded
                     )
                 GROUP BY name
                 ORDER BY name

@@ -73,6 +73,11 @@ reflected AS MATERIALIZED (
         FROM back, duty
         WHERE duty.done @> back.id AND NOT EXISTS (SELECT FROM {schema}.event WHERE event.id = back.id)
     )
+    -- The letter of a blocked lane's head: see blocked_head.sql.
+    AND NOT EXISTS (
+        SELECT FROM {schema}.stall AS stall
+        WHERE stall.consumer = dead_letter.consumer AND stall.head_id = dead_letter.event_id AND stall.blocked
+    )
 ),
 -- Whoever is asked again, after a reset or for another consumer's letter, may have the right status already.
 written AS (

@@ -9,7 +9,7 @@ use super::query::Query;
 use super::replay;
 use super::statements::{Statement, Statements};
 use super::time::{PgTimestamp, micros};
-use super::{READ_COMMITTED, count, lane, progress, signed};
+use super::{count, lane, progress, signed};
 use crate::backend::progress::{STALL_PAGE, stall_slot};
 use crate::backend::{
     Checks, Claim, ClaimRequest, Claimed, Due, DueStall, Fence, NewDeadLetter, Refusal, Settled, Settlement,
@@ -23,7 +23,7 @@ pub(super) async fn claim(
     statements: &Statements,
     claim: &ClaimRequest<'_>,
 ) -> Result<Claim, Error> {
-    let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let mut tx = conn.begin_with(statements.begin()).await?;
     let early = match planted("claim-with-stalls") {
         true => Some(stall_rows(&mut tx, statements, claim.consumer, "").await?),
         false => None,
@@ -104,7 +104,7 @@ pub(super) async fn settle(
         // The fenced update is all there is to write: the statement is the transaction.
         return fenced_update(conn, statements, settlement).await;
     }
-    let mut tx = conn.begin_with(READ_COMMITTED).await?;
+    let mut tx = conn.begin_with(statements.begin()).await?;
     let settled = fenced_update(&mut tx, statements, settlement).await?;
     if matches!(settled, Settled::Refused { .. }) && !planted("stall-unfenced") {
         tx.rollback().await?;
@@ -113,7 +113,7 @@ pub(super) async fn settle(
     if planted("stall-apart") {
         tx.commit().await?;
         crash_point("in_settle");
-        tx = conn.begin_with(READ_COMMITTED).await?;
+        tx = conn.begin_with(statements.begin()).await?;
     }
     let consumer = settlement.consumer;
     if !settlement.resumed.is_empty() {

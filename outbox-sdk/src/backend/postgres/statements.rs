@@ -1,6 +1,7 @@
 //! The statements' texts, rendered once for a schema.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sqlx::AssertSqlSafe;
 
@@ -12,6 +13,15 @@ use super::planted::text;
 /// The advisory locks' first key: which outbox lock it is. The second is the aggregate's bucket, or the schema.
 const LANE_LOCK: &str = "1870099554";
 const ADMIN_LOCK: &str = "1870099555";
+
+/// Later statements of a transaction must see what was committed while the first one waited for its lock. A relay that
+/// is stopped, or cut off without a word, between two statements must not keep the row of its slot locked: the server
+/// ends such a session, and another relay takes over.
+const BEGIN: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+
+/// How long a batch of recorder or retention waits for a lock: so it is known that it was one, and not the batch's size.
+const BATCH_LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest name of a channel, as of anything in PostgreSQL.
 const MAX_NAME: usize = 63;
@@ -29,19 +39,39 @@ macro_rules! statements {
         pub(crate) struct Statements {
             channel: String,
             schema: String,
+            begin: Arc<str>,
+            begin_batch: Arc<str>,
+            session: Option<Arc<str>>,
             pub(super) settle_moved: Statement,
             $(pub(super) $name: Statement,)+
         }
 
         impl Statements {
             /// Renders all texts for `schema`, a name as the server stores it: unquoted, of any characters; `tenant_setting`
-            /// has been checked. `pooled`: for a pooler in transaction mode.
-            pub(crate) fn render(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
-                let renderer = Renderer::new(schema, tenant_setting, pooled);
+            /// has been checked. `pooled`: for a pooler in transaction mode; `limit`: the time of a statement.
+            pub(crate) fn render(
+                schema: &str,
+                tenant_setting: &str,
+                pooled: bool,
+                limit: Option<Duration>,
+            ) -> Self {
+                // A session of its own has the limit already.
+                let begin: Arc<str> = match limit.filter(|_| pooled) {
+                    Some(limit) => format!("{BEGIN}; {}", limited(limit, true)).into(),
+                    None => BEGIN.into(),
+                };
+                let lock_wait = limit.map_or(BATCH_LOCK_WAIT, |limit| (limit / 2).min(BATCH_LOCK_WAIT));
+                let lock_wait = millis(lock_wait);
+                let renderer = Renderer::new(schema, tenant_setting, pooled.then(|| Arc::clone(&begin)));
                 let settle = text("settle", include_str!("settle.sql"));
                 Self {
                     channel: channel(schema),
                     schema: schema.to_owned(),
+                    begin_batch: format!("{begin}; SET LOCAL lock_timeout = {lock_wait}").into(),
+                    begin,
+                    session: limit.filter(|_| !pooled).map(|limit| {
+                        include_str!("session.sql").replace("{limit}", &limited(limit, false)).into()
+                    }),
                     settle_moved: renderer.statement(&settle.replace("{place}", "")),
                     $($name: renderer.statement(&text(
                         stringify!($name),
@@ -87,6 +117,22 @@ impl Statements {
         &self.channel
     }
 
+    /// How a transaction begins.
+    pub(super) fn begin(&self) -> AssertSqlSafe<Arc<str>> {
+        // Safe, as the two below: texts of this folder, with a number in them.
+        AssertSqlSafe(Arc::clone(&self.begin))
+    }
+
+    /// How a batch of recorder or retention begins, which waits for locks but a moment.
+    pub(super) fn begin_batch(&self) -> AssertSqlSafe<Arc<str>> {
+        AssertSqlSafe(Arc::clone(&self.begin_batch))
+    }
+
+    /// What makes a session one of a relay's own; `None` behind a pooler, where sessions are nobody's.
+    pub(super) fn session(&self) -> Option<AssertSqlSafe<Arc<str>>> {
+        self.session.clone().map(AssertSqlSafe)
+    }
+
     /// The schema's name, unquoted.
     pub(super) fn schema(&self) -> &str {
         &self.schema
@@ -96,20 +142,20 @@ impl Statements {
 /// A rendered text. Only [`Renderer`] makes one, from a file of this folder.
 pub(super) struct Statement {
     text: Arc<str>,
-    pooled: bool,
+    pooled: Option<Arc<str>>,
 }
 
 impl Statement {
     /// The statement, ready for its values.
     pub(super) fn query(&self) -> Query {
         // Safe: a text of this folder, in which the schema's name is the only part that varies, quoted by `Renderer`.
-        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))), self.pooled)
+        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))), self.pooled.clone())
     }
 
     /// The same, planned anew each time: for statements that run seldom and whose best plan depends on how much there
     /// is to do.
     pub(super) fn planned(&self) -> Query {
-        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))).persistent(false), self.pooled)
+        Query::new(sqlx::query(AssertSqlSafe(Arc::clone(&self.text))).persistent(false), self.pooled.clone())
     }
 }
 
@@ -117,11 +163,11 @@ impl Statement {
 struct Renderer {
     schema: String,
     tenant_setting: String,
-    pooled: bool,
+    pooled: Option<Arc<str>>,
 }
 
 impl Renderer {
-    fn new(schema: &str, tenant_setting: &str, pooled: bool) -> Self {
+    fn new(schema: &str, tenant_setting: &str, pooled: Option<Arc<str>>) -> Self {
         Self {
             schema: format!("\"{}\"", schema.replace('"', "\"\"")),
             tenant_setting: format!("'{tenant_setting}'"),
@@ -130,7 +176,7 @@ impl Renderer {
     }
 
     fn statement(&self, text: &str) -> Statement {
-        Statement { text: self.render(text).into(), pooled: self.pooled }
+        Statement { text: self.render(text).into(), pooled: self.pooled.clone() }
     }
 
     /// In one pass, so that a schema's name which looks like a placeholder stays a name.
@@ -150,6 +196,9 @@ impl Renderer {
                     rendered.push_str(&self.render(include_str!("sees_all_rows.sql").trim_end()));
                 }
                 "known" => rendered.push_str(&self.render(include_str!("known.sql").trim_end())),
+                "blocked_head" => {
+                    rendered.push_str(&self.render(include_str!("blocked_head.sql").trim_end()));
+                }
                 "covered" => rendered.push_str(&self.render(include_str!("covered.sql").trim_end())),
                 "walked" => rendered.push_str(&self.render(include_str!("walked.sql").trim_end())),
                 "first_since" => {
@@ -184,6 +233,18 @@ impl Renderer {
     }
 }
 
+/// The statement that sets the limit: in the transaction, else in the session.
+fn limited(limit: Duration, local: bool) -> String {
+    let text = include_str!("limit.sql").trim_end();
+    text.replace("{limit}", &millis(limit).to_string())
+        .replace("{local}", if local { "true" } else { "false" })
+}
+
+/// At least one millisecond, since 0 stands for no limit, and no more than the server's setting holds.
+fn millis(length: Duration) -> i32 {
+    i32::try_from(length.as_millis()).unwrap_or(i32::MAX).max(1)
+}
+
 /// `<schema>_event`. A schema's name too long for that is cut; then two outboxes may share a channel, and their relays
 /// wake each other, which costs a read and no more.
 fn channel(schema: &str) -> String {
@@ -198,14 +259,17 @@ mod tests {
 
     #[test]
     fn names_are_quoted_wherever_they_stand() {
-        let renderer = Renderer::new(r#"a'b\c"d{schema}"#, "app.tenant_id", false);
+        let renderer = Renderer::new(r#"a'b\c"d{schema}"#, "app.tenant_id", None);
         assert_eq!(renderer.render("{schema}.event '{}' {"), r#""a'b\c""d{schema}".event '{}' {"#);
         assert_eq!(renderer.render("{event}::regclass"), r#"E'"a''b\\c""d{schema}".event'::regclass"#);
     }
 
     #[test]
     fn no_placeholder_is_left() {
-        let statements = Statements::render("outbox", "app.tenant_id", false);
+        let statements =
+            Statements::render("outbox", "app.tenant_id", false, Some(Duration::from_millis(525)));
+        let session = statements.session.clone().unwrap();
+        assert!(session.contains("525 * interval") && !session.contains('{'), "{session}");
         for statement in [
             &statements.settle,
             &statements.settle_moved,

@@ -9,22 +9,25 @@ WITH candidate (id) AS MATERIALIZED (
     LIMIT ?6
 ),
 sized AS (
-    SELECT id, octet_length(payload) AS payload_bytes, ifnull(octet_length(older_payloads), 0) AS older_bytes
+    SELECT
+        id,
+        octet_length(payload) + ifnull(octet_length(older_payloads), 0) + ifnull(octet_length(actor), 0) AS bytes,
+        max(octet_length(payload), ifnull(octet_length(older_payloads), 0), ifnull(octet_length(actor), 0)) AS longest
     FROM candidate JOIN outbox_event USING (id)
 ),
 carried AS (
-    SELECT id, payload_bytes, ?9 OR payload_bytes > ?8 AS left_out,
-           sum(iif(?9 OR payload_bytes > ?8, 0, payload_bytes + older_bytes)) OVER (ORDER BY id) AS running,
+    SELECT id, longest, ?9 OR longest > ?8 AS left_out,
+           sum(iif(?9 OR longest > ?8, 0, bytes)) OVER (ORDER BY id) AS running,
            row_number() OVER (ORDER BY id) AS nth
     FROM sized
 )
 SELECT
     (SELECT count(*) FROM candidate) AS candidates,
     id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
-    correlation_id, causation_id, iif(?9, NULL, actor) AS actor, traceparent, tracestate,
+    correlation_id, causation_id, iif(left_out, NULL, actor) AS actor, traceparent, tracestate,
     iif(left_out, NULL, payload) AS payload,
     iif(left_out, NULL, older_payloads) AS older_payloads,
-    iif(left_out, payload_bytes, NULL) AS left_out_bytes,
+    iif(left_out, longest, NULL) AS left_out_bytes,
     occurred_at, created_at,
     available_at > created_at AS delayed,
     CAST(available_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS due_in

@@ -25,6 +25,7 @@ const DUTY_AT: &str = include_str!("duty_at.sql");
 const DUTIES: &str = include_str!("duties.sql");
 const FIRST_ID: &str = include_str!("first_id.sql");
 const BACK: &str = include_str!("back.sql");
+const BACK_ANY: &str = include_str!("back_any.sql");
 const WALKED: &str = include_str!("walked.sql");
 const REFLECTED: &str = include_str!("reflected.sql");
 const REQUIRED: &str = include_str!("required.sql");
@@ -180,11 +181,10 @@ impl Maintain for Sqlite {
             match row.try_get("name")? {
                 "recorder" => {
                     let done = progress(row, "done")?;
-                    let back = query_scalar::<_, i64>(BACK).bind(0).bind(i64::MAX);
-                    let back = back.fetch_all(&mut *conn).await?;
+                    let back = query_scalar(BACK_ANY).bind(known.intersection(&done).to_json());
                     duties.recorder = state;
-                    duties.unrecorded = !known.difference(&done).is_empty()
-                        || back.iter().any(|id| done.contains(*id) && known.contains(*id));
+                    duties.unrecorded =
+                        !known.difference(&done).is_empty() || back.fetch_one(&mut *conn).await?;
                 }
                 "retention" => duties.retention = state,
                 _ => {}

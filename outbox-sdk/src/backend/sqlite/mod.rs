@@ -174,6 +174,10 @@ impl Backend for Sqlite {
         match *listener {}
     }
 
+    async fn prepare_session(_: &mut SqliteConnection, _: &Tables) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn fault(error: &Error) -> Fault {
         match error {
             Error::Database(error) if let Some(found) = error.try_downcast_ref::<Found>() => match found {
@@ -184,6 +188,11 @@ impl Backend for Sqlite {
             Error::Database(error) => {
                 match error.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
                     Some(5 | 6) => Fault::DatabaseBusy,
+                    // Permissions of the file, and an authorizer's no.
+                    Some(3 | 23) => Fault::Denied,
+                    Some(8) => Fault::ReadOnly,
+                    // Of the system: a read or write failed, a damaged file, a full disk, no database at all.
+                    Some(10 | 11 | 13 | 26) => Fault::ServerTrouble,
                     // Out of memory; a string or row over the limit.
                     Some(7 | 18) => Fault::TooLarge,
                     Some(14) => Fault::Connection,

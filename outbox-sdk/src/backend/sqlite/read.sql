@@ -1,6 +1,6 @@
 -- The lowest events among the gaps (?2, JSON pairs) and above the high-water mark (?1): at most ?3 rows and ?4 bytes
--- of payload text, the first one whatever its size. A payload longer than ?5 bytes is not loaded, and none
--- when ?6. With ?7 also the notices, as JSON lists. Always at least one row: that of the anchor, with id NULL when there
+-- of payload text, the first one whatever its size. The texts of a row are not loaded if one of them is longer than ?5
+-- bytes, and none when ?6. With ?7 also the notices, as JSON lists. Always at least one row: that of the anchor, with id NULL when there
 -- is no event.
 WITH candidate (id) AS MATERIALIZED (
     SELECT id
@@ -18,12 +18,15 @@ WITH candidate (id) AS MATERIALIZED (
     LIMIT ?3
 ),
 sized AS (
-    SELECT id, octet_length(payload) AS payload_bytes, ifnull(octet_length(older_payloads), 0) AS older_bytes
+    SELECT
+        id,
+        octet_length(payload) + ifnull(octet_length(older_payloads), 0) + ifnull(octet_length(actor), 0) AS bytes,
+        max(octet_length(payload), ifnull(octet_length(older_payloads), 0), ifnull(octet_length(actor), 0)) AS longest
     FROM candidate JOIN outbox_event USING (id)
 ),
 carried AS (
-    SELECT id, payload_bytes, ?6 OR payload_bytes > ?5 AS left_out,
-           sum(iif(?6 OR payload_bytes > ?5, 0, payload_bytes + older_bytes)) OVER (ORDER BY id) AS running,
+    SELECT id, longest, ?6 OR longest > ?5 AS left_out,
+           sum(iif(?6 OR longest > ?5, 0, bytes)) OVER (ORDER BY id) AS running,
            row_number() OVER (ORDER BY id) AS nth
     FROM sized
 )
@@ -35,15 +38,15 @@ SELECT
         SELECT json_group_array(name ORDER BY name)
         FROM (SELECT DISTINCT name FROM outbox_consumer)
         WHERE EXISTS (
-                SELECT 1 FROM outbox_dead_letter AS letter
+                SELECT 1 FROM outbox_dead_letter AS letter INDEXED BY outbox_dead_letter_replay_idx
                 WHERE letter.consumer = name AND letter.state = 'replay'
             )
             OR EXISTS (
                 SELECT 1
-                FROM outbox_stall AS stall
-                JOIN outbox_dead_letter AS letter
-                    ON letter.consumer = stall.consumer AND letter.event_id = stall.head_id
-                WHERE stall.consumer = name AND stall.blocked AND letter.state = 'discarded'
+                FROM outbox_dead_letter AS letter INDEXED BY outbox_dead_letter_discarded_idx
+                CROSS JOIN outbox_stall AS stall INDEXED BY outbox_stall_blocked_idx
+                    ON stall.consumer = letter.consumer AND stall.head_id = letter.event_id AND stall.blocked
+                WHERE letter.consumer = name AND letter.state = 'discarded' AND NOT letter.recorded
             )
     ), '[]') AS replays,
     iif(?7, (
@@ -57,10 +60,10 @@ FROM (SELECT 1)
 LEFT JOIN (
     SELECT
         id, event_id, tenant_id, event_type, schema_version, aggregate_type, aggregate_id, audit_log_id,
-        correlation_id, causation_id, iif(?6, NULL, actor) AS actor, traceparent, tracestate,
+        correlation_id, causation_id, iif(left_out, NULL, actor) AS actor, traceparent, tracestate,
         iif(left_out, NULL, payload) AS payload,
         iif(left_out, NULL, older_payloads) AS older_payloads,
-        iif(left_out, payload_bytes, NULL) AS left_out_bytes,
+        iif(left_out, longest, NULL) AS left_out_bytes,
         occurred_at, created_at,
         available_at > created_at AS delayed,
         CAST(available_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS INTEGER) AS due_in

@@ -3,5 +3,6 @@
 mod database;
 mod publish;
 mod receiver;
+mod rights;
 mod rows;
 mod trust;

@@ -11,16 +11,27 @@ use crate::relay::{World, crm, delivering};
 const NORMAL: &str = "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
     SELECT 'customer.changed', 'customer', (n % 5)::text, jsonb_build_object('n', n) FROM generate_series(1, 50) AS n";
 
-/// Contents that are legal for the server, and what a reader says of them.
-const ODD: [(&str, &str); 5] = [
-    (r#"'{"n": 1e400}'"#, "not JSON"),
+/// Columns with contents that are legal for the server, and what a reader says of them.
+const ODD: [(&str, &str, &str); 7] = [
+    ("payload", r#"'{"n": 1e400}'"#, "not JSON"),
     (
+        "payload",
         "jsonb_build_object('n', (SELECT jsonb_agg('1e131071'::numeric) FROM generate_series(1, 1000)))",
         "bytes",
     ),
-    (r#"('{"n": ' || repeat('[', 200) || repeat(']', 200) || '}')::jsonb"#, "nested deeper"),
-    (r#"('{"n": ' || repeat('[', 9999) || repeat(']', 9999) || '}')::jsonb"#, "nested deeper"),
-    ("jsonb_build_object('n', repeat('x', 20000000))", "bytes"),
+    ("payload", r#"('{"n": ' || repeat('[', 200) || repeat(']', 200) || '}')::jsonb"#, "nested deeper"),
+    ("payload", r#"('{"n": ' || repeat('[', 9999) || repeat(']', 9999) || '}')::jsonb"#, "nested deeper"),
+    ("payload", "jsonb_build_object('n', repeat('x', 20000000))", "bytes"),
+    (
+        "payload, actor",
+        "'{}', jsonb_build_object('n', (SELECT jsonb_agg('1e131071'::numeric) FROM generate_series(1, 400)))",
+        "bytes",
+    ),
+    (
+        "payload, older_payloads",
+        "'{}', jsonb_build_object('1', (SELECT jsonb_agg('1e131071'::numeric) FROM generate_series(1, 400)))",
+        "bytes",
+    ),
 ];
 
 #[tokio::test]
@@ -29,10 +40,10 @@ async fn odd_rows_fail_alone_each_with_its_reason() {
     let mut conn = world.pool.acquire().await.unwrap();
     PgTestDb::execute(&mut conn, NORMAL).await.unwrap();
     let mut odd = Vec::new();
-    for (n, (payload, _)) in ODD.iter().enumerate() {
+    for (n, (columns, values, _)) in ODD.iter().enumerate() {
         let insert = format!(
-            "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload) \
-             VALUES ('customer.changed', 'customer', '{n}', {payload}) RETURNING id"
+            "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, {columns}) \
+             VALUES ('customer.changed', 'customer', '{n}', {values}) RETURNING id"
         );
         odd.push(PgTestDb::count(&mut conn, &insert).await);
     }
@@ -52,16 +63,16 @@ async fn odd_rows_fail_alone_each_with_its_reason() {
         .consumer(crm(), sink.clone())
         .build()
         .unwrap();
-    assert_eq!(relay.run_once().await.unwrap(), 105);
+    assert_eq!(relay.run_once().await.unwrap(), 107);
     assert_eq!(sink.delivered().len(), 100, "the others, in one pass");
     assert_in_order(&sink.calls());
 
     let mut dead = world.dead().await;
     dead.sort_by_key(|letter| letter.event_id);
     assert_eq!(dead.iter().map(|letter| letter.event_id).collect::<Vec<_>>(), odd);
-    for (letter, (payload, reason)) in dead.iter().zip(ODD) {
-        assert_eq!(letter.reason, "undecodable", "{payload}");
-        assert!(letter.last_error.contains(reason), "{payload}: {}", letter.last_error);
+    for (letter, (columns, values, reason)) in dead.iter().zip(ODD) {
+        assert_eq!(letter.reason, "undecodable", "{columns}: {values}");
+        assert!(letter.last_error.contains(reason), "{columns}: {values}: {}", letter.last_error);
     }
 }
 

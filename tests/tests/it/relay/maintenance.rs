@@ -19,6 +19,7 @@ on_every_database! {
     without_a_recorder_the_status_stays_and_the_age_counts
     everything_is_recorded_at_once
     a_run_goes_on_where_the_last_one_stopped
+    a_run_looks_below_where_it_begins_too
     a_dry_run_counts_by_type
     what_keeps_everything_is_told
 }
@@ -160,6 +161,20 @@ async fn a_run_goes_on_where_the_last_one_stopped<T: TestDb>() {
     assert_eq!(published.len(), 2_300);
 }
 
+async fn a_run_looks_below_where_it_begins_too<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let published = world.publish(&["1", "2", "3", "4"]).await;
+    world.drain(&RecordingSink::new()).await;
+    Recorder::new(world.pool.clone()).run_once().await.unwrap();
+    world.days_pass(20).await;
+    // As a run leaves it that did not come to its end.
+    let position = published[2].id;
+    let update = format!("UPDATE {} SET position = {position} WHERE name = 'retention'", T::table("duty"));
+    world.execute(&update).await;
+    let run = Retention::new(world.pool.clone()).run_once().await.unwrap();
+    assert_eq!((run.deleted, run.scanned, world.stored().await), (4, 4, 0));
+}
+
 async fn a_dry_run_counts_by_type<T: TestDb>() {
     let world = World::<T>::new().await;
     world.publish(&["1"; 1_500]).await;
@@ -242,6 +257,28 @@ async fn a_batch_that_takes_too_long_is_tried_smaller() {
         .await;
     let run = Retention::new(pool).run_once().await.unwrap();
     assert_eq!((run.deleted, world.stored().await), (120, 0));
+}
+
+/// Somebody registers, resets or resizes: that is no reason for smaller batches, and is told as what it is.
+#[tokio::test]
+async fn a_change_of_the_consumers_is_not_taken_for_a_batch_that_is_too_large() {
+    let world = World::<PgTestDb>::new().await;
+    world.publish(&["1", "2"]).await;
+    world.drain(&RecordingSink::new()).await;
+    let mut change = world.pool.begin().await.unwrap();
+    PgTestDb::execute(&mut change, "SELECT pg_advisory_xact_lock(1870099555, hashtext('outbox'))")
+        .await
+        .unwrap();
+    let (mut recorder, mut retention) =
+        (Recorder::new(world.pool.clone()), Retention::new(world.pool.clone()));
+    let (recorded, retained) = tokio::join!(recorder.run_once(), retention.run_once());
+    for failed in [recorded.unwrap_err(), retained.unwrap_err()] {
+        assert!(matches!(failed, MaintenanceError::Locked(_)), "{failed:?}");
+        assert!(failed.to_string().contains("a change of the consumers"), "{failed}");
+    }
+    change.rollback().await.unwrap();
+    assert_eq!(recorder.run_once().await.unwrap().dispatched, 2);
+    retention.run_once().await.unwrap();
 }
 
 #[tokio::test]

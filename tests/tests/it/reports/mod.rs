@@ -1,11 +1,14 @@
 //! What went wrong for users of systems like this one, as tests: each is named after what is promised instead.
 
+mod locks;
 mod overlap;
 mod plans;
 mod refusals;
 mod sessions;
 mod silence;
+mod snapshot;
 mod stuck;
+mod writers;
 
 use std::time::Duration;
 

@@ -179,7 +179,7 @@ async fn plan_touches(blocks: u64, conn: &mut PgConnection, name: &str, sql: &st
             }
             let kind = node["Node Type"].as_str().unwrap();
             let relation = node["Relation Name"].as_str().unwrap_or_default();
-            let large = ["event", "stall"].contains(&relation);
+            let large = ["event", "stall", "dead_letter"].contains(&relation);
             assert!(kind != "Seq Scan" || !large, "{name}, {mode}: reads all of {relation}: {plan:#}");
             let rows = node["Actual Rows"].as_f64().unwrap();
             assert!(!kind.contains("Sort") || rows <= 1_000.0, "{name}, {mode}: sorts {rows} rows: {plan:#}");
@@ -238,6 +238,60 @@ async fn a_backlog_that_is_not_due_costs_a_read_nothing() {
     let keys: Vec<_> = (1..=64).map(|n| format!("\"[{}]\"", n * 700)).collect();
     let due = statement(&seen, &["lane = ANY ($2)"]);
     plan_is_modest(&mut conn, "due stalls", &due, &format!("'crm', '{{{}}}'", keys.join(","))).await;
+}
+
+/// Blocked lanes and dead letters by the thousand, half of them discarded and attended to long ago, and two decisions that
+/// are new. A relay asks for such twice a second.
+#[tokio::test]
+async fn notices_do_not_go_over_dead_letters() {
+    const LETTERS: i64 = 20_000;
+    let world = World::<PgTestDb>::new().await;
+    let tables = Tables::default();
+    let proxy = Proxy::start(world.db.server_addr()).await;
+    let mut through = super::pool_through(&world, &proxy, 1).await.acquire().await.unwrap();
+    let consumers = ["crm", "erp"].map(|name| Registration {
+        name: name.to_owned(),
+        slots: 1,
+        start: None,
+        config: "{}".to_owned(),
+        required_for_retention: false,
+    });
+    Postgres::register(&mut through, &tables, &consumers).await.unwrap();
+    let mut conn = world.pool.acquire().await.unwrap();
+    load(&mut conn, 5_000).await;
+    run(&mut conn, "ANALYZE outbox.event").await;
+    let letters = format!(
+        "INSERT INTO outbox.stall (consumer, lane, head_id, available_at, blocked)
+         SELECT 'crm', '[null,\"customer\",\"' || n || '\"]', n, now(), true FROM generate_series(1, {LETTERS}) AS n;
+         INSERT INTO outbox.dead_letter
+             (consumer, event_id, reason, attempts, max_attempts, last_error, state, recorded)
+         SELECT 'crm', n, 'rejected', 1, 1, 'no', CASE WHEN n > {LETTERS} THEN 'discarded' ELSE 'dead' END, n > {LETTERS}
+         FROM generate_series(1, 2 * {LETTERS}) AS n"
+    );
+    run(&mut conn, &letters).await;
+    let asked = Read { notices: true, ..read(&[], 5_000) };
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut conn, "VACUUM (ANALYZE) outbox.stall, outbox.dead_letter, outbox.consumer").await;
+        }
+        for discarded in [false, true] {
+            let state = if discarded { "discarded" } else { "dead" };
+            let decide = format!(
+                "UPDATE outbox.dead_letter SET state = '{state}', recorded = false WHERE event_id IN (5, 50)"
+            );
+            run(&mut conn, &decide).await;
+            let batch = Postgres::read(&mut through, &tables, &asked).await.unwrap();
+            assert_eq!(batch.notices.replays.contains(&"crm".to_owned()), discarded);
+            let heads = Postgres::discarded_heads(&mut through, &tables, "crm").await.unwrap();
+            assert_eq!(heads.len(), if discarded { 2 } else { 0 });
+            let seen = proxy.statements();
+            let read = statement(&seen, &["unnest($6::bigint[], $7::bigint[])"]);
+            plan_is_modest(&mut conn, "read", &read, "500, 8388608, 8388608, false, 5000, '{}', '{}', true")
+                .await;
+            let heads = statement(&seen, &["SELECT head.lane, head.head_id"]);
+            plan_is_modest(&mut conn, "discarded heads", &heads, "'crm'").await;
+        }
+    }
 }
 
 /// 50,000 events of a week: where a new consumer begins is found along the primary key, from the front, or by the index on

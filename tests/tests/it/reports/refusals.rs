@@ -9,15 +9,21 @@ use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Outcome;
 use outbox_relay::sink::handler::HandlerSink;
 use outbox_sdk::{Envelope, Handler, HandlerError, Inbox, Migrator};
-use outbox_tests::{Call, PgTestDb, RecordingSink, RunningRelay, eventually, quick_settings};
+use outbox_tests::{
+    Call, PgTestDb, RecordingSink, RunningRelay, eventually, on_every_database, quick_settings,
+};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
 use super::count;
-use crate::databases::TestDb as _;
+use crate::databases::TestDb;
 use crate::relay::order::assert_in_order;
 use crate::relay::{World, crm, delivering, ids};
+
+on_every_database! {
+    a_row_deleted_while_it_is_sent_holds_up_nothing
+}
 
 /// A role of its own for the relay, so that limits can be set on it alone.
 struct Role {
@@ -247,9 +253,8 @@ async fn tables_that_are_renamed_meanwhile_are_waited_for() {
 }
 
 /// A row that somebody deletes while it is at the sink: the slot goes on, and nothing waits for it.
-#[tokio::test]
-async fn a_row_deleted_while_it_is_sent_holds_up_nothing() {
-    let world = World::<PgTestDb>::new().await;
+async fn a_row_deleted_while_it_is_sent_holds_up_nothing<T: TestDb>() {
+    let world = World::<T>::new().await;
     let sink = RecordingSink::scripted(|call| match call.attempt {
         1 if call.id() == 1 => Outcome::Retry { error: "503".into(), after: None },
         _ => Outcome::Delivered,
@@ -258,8 +263,8 @@ async fn a_row_deleted_while_it_is_sent_holds_up_nothing() {
     let relay = RunningRelay::start(world.builder().consumer(crm(), sink.clone()).build().unwrap());
     let published = world.publish(&["1", "2", "1"]).await;
     sink.wait_until("two are at the sink", |calls| calls.len() == 2).await;
-    let delete = "DELETE FROM outbox.event WHERE id IN (1, 2)";
-    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), delete).await.unwrap();
+    let delete = format!("DELETE FROM {} WHERE id IN (1, 2)", T::table("event"));
+    T::execute(&mut world.pool.acquire().await.unwrap(), &delete).await.unwrap();
     sink.open();
     world.settled("crm", published[2].id).await;
     let later = world.publish(&["1", "2"]).await;
