@@ -372,6 +372,17 @@ fn keywords_that_are_not_understood() {
 }
 
 #[test]
+fn members_that_need_others() {
+    let members = json!({"a": {"type": "integer"}, "b": {"type": "integer"}});
+    let free = struct_of(members.clone(), json!([]));
+    let mut bound = free.clone();
+    bound["dependentRequired"] = json!({"a": ["b"]});
+    breaks(&free, &bound, Some((Rule::KeywordUnsupported, "/dependentRequired")), None);
+    let complete = struct_of(members, json!(["b"]));
+    assert_eq!(compare(&complete, &bound).backward, Verdict::Compatible, "`b` is always there");
+}
+
+#[test]
 fn size_and_depth_end_in_undecided() {
     let nested = |depth: usize, leaf: &str| (0..depth).fold(json!({"type": leaf}), |inner, _| of(inner));
     for depth in [20, 60, 80, 400] {
