@@ -448,6 +448,11 @@ impl Database {
     pub(super) fn is_through(&self, id: i64, row: &Row) -> bool {
         self.settled.contains(id) && !self.covered(id, row) && !self.void.contains(id)
     }
+
+    /// Whether the consumer is done with the event of this name.
+    pub(super) fn stands(&self, event_id: &Uuid) -> bool {
+        self.visible().any(|(id, row)| row.event_id == *event_id && self.is_through(id, row))
+    }
 }
 
 impl Row {

@@ -93,3 +93,46 @@ proptest! {
         world.finish();
     }
 }
+
+/// The server loses a reset with everything else since its last flush. What was delivered and settled before stays
+/// delivered; but the owner has seen the reset, and may send it once more until it notices.
+#[test]
+fn a_reset_that_the_server_has_lost_never_was() {
+    for settled in [true, false] {
+        for sends_on in [true, false] {
+            lose_a_reset(settled, sends_on);
+        }
+    }
+}
+
+const ONE_LANE: Setting = Setting {
+    aggregates: 1,
+    strict: 0,
+    ordered: false,
+    block: false,
+    faults: true,
+    lane_rows: 1,
+    caution: 0,
+    foreign: false,
+};
+
+fn lose_a_reset(settled: bool, sends_on: bool) {
+    let mut world = World::new(ONE_LANE);
+    let deliver = [Step::Read { limit: 1, keep: 9 }, Step::Send, Step::Answer(0, Answer::Delivered)];
+    let mut steps = vec![
+        Step::Insert { writer: 2, aggregate: 0, locked: false, wanted: true, delay: 0, size: 0 },
+        Step::Finish(2),
+    ];
+    steps.extend(deliver.clone());
+    if settled {
+        steps.push(Step::Settle(Fate::Known));
+    }
+    steps.extend([Step::Sync, Step::Reset { back: 0, forced: false }, Step::LoseCommits]);
+    if sends_on {
+        steps.extend(deliver);
+    }
+    for step in &steps {
+        world.step(step);
+    }
+    world.finish();
+}

@@ -1,6 +1,7 @@
 //! The owner of a slot beside the database in memory, driving the slot as the engine does, and a witness that checks
 //! after every step what must hold.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -150,6 +151,8 @@ pub(super) struct World {
     pub(super) setting: Setting,
     pub(super) db: Database,
     durable: Database,
+    /// What had been delivered by then, since the last reset.
+    durable_delivered: HashMap<Uuid, u32>,
     pub(super) epoch: i64,
     epochs: i64,
     rev: i64,
@@ -184,6 +187,7 @@ impl World {
         Self {
             setting,
             durable: db.clone(),
+            durable_delivered: HashMap::new(),
             epoch: 1,
             epochs: 1,
             rev: claimed.fence.rev,
@@ -259,9 +263,19 @@ impl World {
             Step::Sweep => self.sweep(),
             Step::Crash { received } if self.setting.faults => self.crash(received),
             Step::Restart => self.db.restart(),
-            Step::Sync => self.durable = self.db.clone(),
+            Step::Sync => {
+                self.durable = self.db.clone();
+                self.durable_delivered = self.delivered.clone();
+            }
             Step::LoseCommits if self.setting.faults => {
                 self.db.lose_commits(&self.durable);
+                // A reset that was lost never was. But its owner has seen it, and may send what it took back.
+                for (event_id, times) in &self.durable_delivered {
+                    if let Entry::Vacant(forgotten) = self.delivered.entry(*event_id) {
+                        forgotten.insert(*times);
+                        self.may_repeat.insert(*event_id);
+                    }
+                }
                 self.deceived = true;
             }
             Step::Crash { .. } | Step::LoseCommits => {}
@@ -532,10 +546,8 @@ impl World {
     /// A new owner, after a fault or an orderly end.
     pub(super) fn claim(&mut self, fault: bool) {
         if fault {
-            let stands = |event_id: &Uuid| {
-                self.db.visible().any(|(id, row)| row.event_id == *event_id && self.db.is_through(id, row))
-            };
-            self.may_repeat = self.delivered.keys().copied().filter(|event_id| !stands(event_id)).collect();
+            let repeatable = self.delivered.keys().copied().filter(|event_id| !self.db.stands(event_id));
+            self.may_repeat = repeatable.collect();
         }
         self.epochs += 1;
         self.epoch = self.epochs;
