@@ -383,6 +383,10 @@ impl Database {
             ReplayResult::Counted { attempts, .. } if was(None) => (State::Dead, *attempts),
             ReplayResult::Recalled { attempts, .. } if was(Some(attempts + 1)) => (State::Replay, *attempts),
             ReplayResult::Refused { .. } if was(None) => (State::Dead, letter.attempts),
+            // Dead as it was while the attempt was made, it could be decided about: that stands.
+            ReplayResult::Delivered { counted: true, .. }
+            | ReplayResult::Failed { counted: Some(_), .. }
+            | ReplayResult::Recalled { .. } => return,
             other => panic!("{other:?} does not begin from {letter:?}"),
         };
         *letter = Letter { state, attempts };
