@@ -1,7 +1,7 @@
 //! One attempt at one event: validate, deliver, and what the outcome means.
 
 use std::borrow::Cow;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ use crate::slot::{Send, Verdict};
 
 /// The longest wait that a destination's own wish can ask for.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// How long an event waits for its schema between two looks: as long as it has waited already, within these bounds.
-const SCHEMA_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+/// How long an event waits for its schema between two looks, if nothing is heard of other schemas: as long as it has waited
+/// already, within these bounds.
+const SCHEMA_WAIT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 /// How many characters of an error text are kept.
 const MAX_ERROR_CHARS: usize = 2_000;
 
@@ -49,7 +50,7 @@ impl MissingSchema {
     const DEAD_AFTER: Duration = Duration::from_secs(24 * 3600);
 
     /// How long an event waits for a schema, or for a better one.
-    fn dead_after(self) -> Duration {
+    pub(crate) fn dead_after(self) -> Duration {
         match self {
             Self::Wait { dead_after } => dead_after,
             Self::Deliver => Self::DEAD_AFTER,
@@ -72,7 +73,12 @@ pub(crate) enum Attempted {
     /// The event cannot be delivered, now or later.
     Dead(DeadReason, String),
     /// The event waits for a schema, and is dead for this reason if none comes.
-    Held(DeadReason, String),
+    Held {
+        reason: DeadReason,
+        error: String,
+        /// What [`Schemas::generation`] was before the look.
+        generation: u64,
+    },
     /// The lease was over before the sink could be called: it was not.
     Lapsed,
 }
@@ -132,8 +138,17 @@ pub(crate) async fn attempt(
     };
     AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|panic| {
         let error = format!("the attempt panicked: {}", panic_text(panic.as_ref()));
+        discard(panic);
         Attempted::Sink(Outcome::Retry { error, after: None })
     })
+}
+
+/// Drops what a panic has thrown, which may be a value whose drop panics too, and throws another such value ..
+fn discard(panic: Box<dyn std::any::Any + std::marker::Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // .. which is not dropped at all.
+        std::mem::forget(another);
+    }
 }
 
 /// The event in the major that the consumer reads, if it can be delivered at all.
@@ -177,6 +192,7 @@ fn validate(
     form: &Envelope,
 ) -> Result<(), Attempted> {
     let (event_type, major) = (form.event_type.as_str(), form.schema_version);
+    let generation = schemas.generation();
     match schemas.check(shared, form) {
         Validity::Valid => Ok(()),
         Validity::Invalid(violations) => {
@@ -188,12 +204,14 @@ fn validate(
                 "{members}; commit the producer's schema as the next minor, or set `[registry] undeclared = \"count\"`"
             ),
         )),
-        Validity::InDoubt(why) => Err(Attempted::Held(DeadReason::SchemaViolation, why)),
+        Validity::InDoubt(error) => {
+            Err(Attempted::Held { reason: DeadReason::SchemaViolation, error, generation })
+        }
         Validity::Unreadable(why) => Err(Attempted::Dead(DeadReason::Undecodable, why.to_string())),
         Validity::Unknown { .. } if missing == MissingSchema::Deliver => Ok(()),
-        Validity::Unknown { known_majors } => Err(Attempted::Held(
-            DeadReason::SchemaMissing,
-            format!(
+        Validity::Unknown { known_majors } => Err(Attempted::Held {
+            reason: DeadReason::SchemaMissing,
+            error: format!(
                 "the registry has no schema for `{event_type}` v{major}{}; add the file, or set `[registry] missing = \"deliver\"`",
                 if known_majors.is_empty() {
                     String::new()
@@ -201,7 +219,8 @@ fn validate(
                     format!(" (it has the majors {known_majors:?})")
                 }
             ),
-        )),
+            generation,
+        }),
     }
 }
 
@@ -260,15 +279,17 @@ pub(crate) fn judge(
             Verdict::Park { attempts, delay, error: clip(&error), schema_missing_since: None }
         }
         Attempted::Dead(reason, error) => dead(reason, send.attempts, &error),
-        Attempted::Held(reason, error) => {
+        Attempted::Held { reason, error, .. } => {
             let since = send.schema_missing_since.unwrap_or(now);
             let waited = now.saturating_duration_since(since);
             if send.replay || waited >= missing.dead_after() {
                 return dead(reason, send.attempts, &error);
             }
+            let delay = waited.clamp(SCHEMA_WAIT.0, SCHEMA_WAIT.1).mul_f64(1.0 + 0.2 * random);
             Verdict::Park {
                 attempts: send.attempts,
-                delay: waited.clamp(SCHEMA_WAIT.0, SCHEMA_WAIT.1).mul_f64(1.0 + 0.2 * random),
+                // The last look is when the time is over.
+                delay: delay.min(missing.dead_after() - waited),
                 error: clip(&error),
                 schema_missing_since: Some(since),
             }
@@ -345,18 +366,26 @@ mod tests {
     #[test]
     fn waiting_for_a_schema_burns_no_attempt_and_ends_after_its_time() {
         let now = Instant::now();
-        let missing = || Attempted::Held(DeadReason::SchemaMissing, "no schema".into());
+        let missing = || Attempted::Held {
+            reason: DeadReason::SchemaMissing,
+            error: "no schema".into(),
+            generation: 0,
+        };
         let first = judge(&spec(), MissingSchema::default(), &send(2), missing(), now, 0.0);
         let Verdict::Park { attempts: 2, delay, schema_missing_since: Some(since), .. } = first else {
             panic!("{first:?}")
         };
-        assert_eq!((delay, since), (Duration::from_secs(1), now));
+        assert_eq!((delay, since), (Duration::from_secs(60), now));
         let mut waiting = send(2);
         waiting.schema_missing_since = Some(since);
-        let later = now + Duration::from_secs(30);
+        let later = now + Duration::from_secs(300);
         let second = judge(&spec(), MissingSchema::default(), &waiting, missing(), later, 0.0);
         let Verdict::Park { delay, .. } = second else { panic!("{second:?}") };
-        assert_eq!(delay.as_secs(), 30);
+        assert_eq!(delay.as_secs(), 300);
+        let near = now + Duration::from_secs(24 * 3600 - 7);
+        let last = judge(&spec(), MissingSchema::default(), &waiting, missing(), near, 1.0);
+        let Verdict::Park { delay, .. } = last else { panic!("{last:?}") };
+        assert_eq!(delay.as_secs(), 7, "not beyond the limit");
         let end = now + Duration::from_secs(24 * 3600);
         let last = judge(&spec(), MissingSchema::default(), &waiting, missing(), end, 0.0);
         assert!(matches!(last, Verdict::Dead { letter, .. } if letter.reason == DeadReason::SchemaMissing));
@@ -400,6 +429,31 @@ mod tests {
         let sent = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;
         assert!(matches!(sent, Attempted::Sink(Outcome::Delivered)), "{sent:?}");
         assert_eq!(sink.0.load(Ordering::Relaxed), 1);
+    }
+
+    /// What a panic may throw.
+    struct Bomb;
+
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            std::panic::panic_any(Self);
+        }
+    }
+
+    struct Exploding;
+
+    impl Sink for Exploding {
+        fn deliver<'a>(&'a self, _: Delivery<'a>) -> futures_util::future::BoxFuture<'a, Outcome> {
+            async { std::panic::panic_any(Bomb) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_that_throws_a_value_which_panics_is_a_failed_attempt() {
+        let consumer = Consumer { spec: spec(), sink: Arc::new(Exploding), settled: Arc::default() };
+        let lease = Lease::until(Instant::now() + Duration::from_secs(60));
+        let tried = attempt(&consumer, &Schemas::none(), MissingSchema::Deliver, &lease, &send(0)).await;
+        assert!(matches!(tried, Attempted::Sink(Outcome::Retry { .. })), "{tried:?}");
     }
 
     #[test]

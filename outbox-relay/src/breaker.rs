@@ -197,11 +197,14 @@ impl Breaker {
         Some(self.unwritten.insert(Change { length: Duration::ZERO, failures: 0, reason: None, cause }))
     }
 
-    /// How many more events may go to the destination now, where `most` may be on their way and `in_flight` are.
-    pub(crate) fn room(&mut self, most: usize, in_flight: usize, now: Instant) -> usize {
-        if self.open_until.is_some_and(|until| until <= now) {
-            self.open_until = None;
-        }
+    /// It is `now`: a pause may have ended.
+    pub(crate) fn look(&mut self, now: Instant) {
+        self.open_until.take_if(|until| *until <= now);
+    }
+
+    /// How many more events may go to the destination, where `most` may be on their way and `in_flight` are. `now` is the
+    /// time of the last [`look`](Self::look).
+    pub(crate) fn room(&self, most: usize, in_flight: usize, now: Instant) -> usize {
         let room = most.saturating_sub(in_flight);
         if self.open_until.is_some() {
             return 0;
@@ -225,9 +228,11 @@ impl Breaker {
         (self.cause == Cause::Failing).then_some(last + PATIENCE)
     }
 
-    /// When [`room`](Self::room) may next grow by itself.
-    pub(crate) fn next_room(&self) -> Option<Instant> {
-        self.open_until.or_else(|| self.patience_ends().filter(|_| self.is_probing()))
+    /// When [`room`](Self::room) next grows by itself: later than `now`, the time of the last [`look`](Self::look). Room
+    /// that is not there although its time has come waits for an answer.
+    pub(crate) fn next_room(&self, now: Instant) -> Option<Instant> {
+        let grows = self.open_until.or_else(|| self.patience_ends().filter(|_| self.is_probing()));
+        grows.filter(|time| *time > now)
     }
 
     /// Whether what is sent now shows if the destination is up again.
@@ -271,6 +276,11 @@ mod tests {
         Outcome::Retry { error: "status 500".into(), after: None }
     }
 
+    fn room(breaker: &mut Breaker, most: usize, in_flight: usize, now: Instant) -> usize {
+        breaker.look(now);
+        breaker.room(most, in_flight, now)
+    }
+
     /// The answer to an event of lane `lane` that was sent at `sent`, taken in at once.
     fn answer(breaker: &mut Breaker, lane: i64, outcome: &Outcome, sent: Instant) -> Option<Change> {
         answer_late(breaker, lane, outcome, sent, sent)
@@ -299,19 +309,19 @@ mod tests {
     fn an_outage_counts_once_per_step_and_ends_with_a_probe() {
         let now = Instant::now();
         let mut breaker = Breaker::claimed(None, 0, now);
-        assert_eq!(breaker.room(32, 0, now), 32);
+        assert_eq!(room(&mut breaker, 32, 0, now), 32);
         assert_eq!(answer(&mut breaker, 1, &down(None), now).unwrap().length, SECOND);
         for lane in 0..31 {
             assert_eq!(answer(&mut breaker, lane, &down(None), now), None, "in flight when it went down");
         }
-        assert_eq!(breaker.room(32, 0, now), 0);
-        assert_eq!(breaker.room(32, 0, now + SECOND), 1, "one probe");
+        assert_eq!(room(&mut breaker, 32, 0, now), 0);
+        assert_eq!(room(&mut breaker, 32, 0, now + SECOND), 1, "one probe");
         let again = answer(&mut breaker, 1, &down(None), now + SECOND).unwrap();
         assert_eq!((again.length, again.failures), (2 * SECOND, 2));
-        assert_eq!(breaker.room(32, 0, now + 3 * SECOND), 1);
+        assert_eq!(room(&mut breaker, 32, 0, now + 3 * SECOND), 1);
         let up = answer(&mut breaker, 1, &Outcome::Delivered, now + 3 * SECOND).unwrap();
         assert_eq!((up.length, up.failures), (Duration::ZERO, 0));
-        assert_eq!(breaker.room(32, 0, now + 3 * SECOND), 32);
+        assert_eq!(room(&mut breaker, 32, 0, now + 3 * SECOND), 32);
         assert_eq!(answer(&mut breaker, 1, &Outcome::Delivered, now), None);
     }
 
@@ -320,9 +330,9 @@ mod tests {
         let now = Instant::now();
         for outcome in [failed(), Outcome::Reject { error: "410".into() }] {
             let mut breaker = Breaker::claimed(Some(SECOND), 3, now);
-            assert_eq!(breaker.room(32, 0, now + SECOND), 1);
+            assert_eq!(room(&mut breaker, 32, 0, now + SECOND), 1);
             assert_eq!(answer(&mut breaker, 1, &outcome, now + SECOND).unwrap().length, Duration::ZERO);
-            assert_eq!((breaker.open_until(), breaker.room(32, 0, now)), (None, 32));
+            assert_eq!((breaker.open_until(), room(&mut breaker, 32, 0, now)), (None, 32));
         }
     }
 
@@ -340,12 +350,12 @@ mod tests {
     fn an_owner_goes_on_where_the_last_one_was_and_the_database_has_the_last_word() {
         let now = Instant::now();
         let mut breaker = Breaker::claimed(Some(SECOND), u32::MAX, now);
-        assert_eq!(breaker.room(32, 0, now), 0);
+        assert_eq!(room(&mut breaker, 32, 0, now), 0);
         breaker.written(None, now);
-        assert_eq!(breaker.room(32, 0, now), 1, "no pause, but it has not answered yet");
+        assert_eq!(room(&mut breaker, 32, 0, now), 1, "no pause, but it has not answered yet");
         assert_eq!(answer(&mut breaker, 1, &down(None), now).unwrap().length.as_secs(), 60);
         breaker.written(Some(5 * SECOND), now);
-        assert_eq!((breaker.room(32, 0, now + 4 * SECOND), breaker.unwritten()), (0, None));
+        assert_eq!((room(&mut breaker, 32, 0, now + 4 * SECOND), breaker.unwritten()), (0, None));
     }
 
     #[test]
@@ -354,13 +364,13 @@ mod tests {
         let mut breaker = Breaker::claimed(None, 0, now);
         for failures in 1..=9 {
             assert_eq!(answer(&mut breaker, failures % 4, &failed(), now), None);
-            assert_eq!(breaker.room(32, 0, now), 32);
+            assert_eq!(room(&mut breaker, 32, 0, now), 32);
         }
         let rejected = Outcome::Reject { error: "status 410".into() };
         let change = answer(&mut breaker, 1, &rejected, now).unwrap();
         assert_eq!((change.length, change.failures, change.cause), (SECOND, 1, Cause::Failing));
         assert_eq!(change.reason.as_deref(), Some("10 failures in a row on 4 lanes; last: status 410"));
-        assert_eq!(breaker.room(32, 0, now), 0);
+        assert_eq!(room(&mut breaker, 32, 0, now), 0);
     }
 
     #[test]
@@ -388,19 +398,19 @@ mod tests {
         let mut now = start + change.length;
         for expected in [2, 4, 8, 10, 10] {
             for probe in 1..20 {
-                assert_eq!(breaker.room(32, 0, now), 1);
+                assert_eq!(room(&mut breaker, 32, 0, now), 1);
                 assert_eq!(answer(&mut breaker, probe, &failed(), now), None, "probe {probe}");
             }
             let change = answer(&mut breaker, 20, &failed(), now).unwrap();
             assert_eq!(change.length.as_secs(), expected);
-            assert_eq!(breaker.room(32, 0, now), 0);
+            assert_eq!(room(&mut breaker, 32, 0, now), 0);
             now += change.length;
         }
-        assert_eq!(breaker.room(32, 0, now), 1);
+        assert_eq!(room(&mut breaker, 32, 0, now), 1);
         let up = answer(&mut breaker, 1, &Outcome::Delivered, now).unwrap();
         assert_eq!((up.length, up.reason), (Duration::ZERO, None));
-        assert_eq!(breaker.room(32, 0, now), 32);
-        let (again, first) = (answer(&mut breaker, 1, &failed(), now), breaker.room(32, 0, now));
+        assert_eq!(room(&mut breaker, 32, 0, now), 32);
+        let (again, first) = (answer(&mut breaker, 1, &failed(), now), room(&mut breaker, 32, 0, now));
         assert_eq!((again, first), (None, 32), "the count begins anew");
     }
 
@@ -409,17 +419,21 @@ mod tests {
         let start = Instant::now();
         let (mut breaker, _) = opened_by_failures(start);
         let sent = start + SECOND;
-        assert_eq!(breaker.room(32, 0, sent), 1);
+        assert_eq!(room(&mut breaker, 32, 0, sent), 1);
         breaker.probed(sent);
-        assert_eq!(breaker.room(32, 1, sent + SECOND / 2), 0);
-        assert_eq!(breaker.next_room(), Some(sent + SECOND));
-        assert_eq!(breaker.room(32, 1, sent + SECOND), 1);
-        assert_eq!(breaker.room(1, 1, sent + SECOND), 0, "not above the consumer's own limit");
+        assert_eq!(room(&mut breaker, 32, 1, sent + SECOND / 2), 0);
+        assert_eq!(breaker.next_room(sent + SECOND / 2), Some(sent + SECOND));
+        assert_eq!(room(&mut breaker, 32, 1, sent + SECOND), 1);
+        assert_eq!(room(&mut breaker, 1, 1, sent + SECOND), 0, "not above the consumer's own limit");
 
         let mut breaker = Breaker::claimed(None, 1, start);
-        assert_eq!(breaker.room(32, 0, start), 1);
+        assert_eq!(room(&mut breaker, 32, 0, start), 1);
         breaker.probed(start);
-        assert_eq!(breaker.room(32, 1, start + 60 * SECOND), 0, "one that cannot be reached is asked once");
+        assert_eq!(
+            room(&mut breaker, 32, 1, start + 60 * SECOND),
+            0,
+            "one that cannot be reached is asked once"
+        );
     }
 
     #[test]
@@ -427,14 +441,14 @@ mod tests {
         let start = Instant::now();
         let (mut breaker, _) = opened_by_failures(start + SECOND);
         let now = start + 2 * SECOND;
-        assert_eq!(breaker.room(32, 0, now), 1);
+        assert_eq!(room(&mut breaker, 32, 0, now), 1);
         for lane in 0..22 {
             assert_eq!(answer_late(&mut breaker, lane, &failed(), start, now), None);
             assert_eq!(answer_late(&mut breaker, lane, &down(None), start, now), None);
         }
-        assert_eq!(breaker.room(32, 0, now), 1);
+        assert_eq!(room(&mut breaker, 32, 0, now), 1);
         assert!(answer_late(&mut breaker, 1, &Outcome::Delivered, start, now).is_some());
-        assert_eq!(breaker.room(32, 0, now), 32);
+        assert_eq!(room(&mut breaker, 32, 0, now), 32);
     }
 
     #[test]
@@ -444,7 +458,7 @@ mod tests {
         let mut now = start;
         for expected in [2, 4, 8, 16, 32, 60] {
             now += 60 * SECOND;
-            assert_eq!(breaker.room(32, 0, now), 1);
+            assert_eq!(room(&mut breaker, 32, 0, now), 1);
             let change = answer(&mut breaker, 1, &down(None), now).unwrap();
             assert_eq!((change.length.as_secs(), change.cause), (expected, Cause::Unavailable));
         }

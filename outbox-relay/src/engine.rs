@@ -9,6 +9,7 @@
 mod caution;
 mod decisions;
 mod idle;
+mod questions;
 mod seated;
 mod settling;
 mod stalled;
@@ -20,13 +21,14 @@ use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Claimed, Fence, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables, slot_of};
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::task::JoinSet;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::task::{JoinError, JoinSet};
 
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
 use crate::breaker::{Answered, Breaker, Cause};
 use crate::company::Company;
 use crate::consumer::{Ordering, Want};
+use crate::gate::Gate;
 use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
@@ -34,9 +36,10 @@ use crate::session::{Session, SessionError};
 use crate::shared_read::Seat;
 use crate::slot::{Bounds, Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
-use crate::wakes::Wakes;
+use crate::wakes::{Spacing, Wakes};
 
 use self::decisions::Decisions;
+use self::questions::Open;
 
 /// How many ids are settled at once at most before the interval is over.
 const SETTLE_IDS: usize = 1_000;
@@ -58,6 +61,9 @@ pub(crate) enum Stop {
     /// A waiting lane has a key that this release does not write: its events would never come.
     #[error("a stall row has a key that this release does not write")]
     Stall(String),
+    /// The task of an attempt has ended without an answer.
+    #[error("the task of an attempt ended without an answer; please report it with the log")]
+    Unanswered(#[source] JoinError),
     /// A call failed; what is in memory still counts while the lease does.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -72,6 +78,7 @@ impl From<ReadError> for Stop {
     }
 }
 
+#[derive(Debug)]
 struct Answer {
     send: Send,
     sent: Instant,
@@ -97,11 +104,20 @@ pub(crate) struct Engine<DB: Backend> {
     renewed: Instant,
     sends: JoinSet<Answer>,
     answers: VecDeque<Answer>,
+    /// How an attempt ended that has no answer.
+    unanswered: Option<JoinError>,
+    /// What waits to know whether it was overtaken.
+    questions: VecDeque<Open>,
     /// When to ask the database whether a parked lane is due.
     wakes: Wakes,
+    /// How often what waits for its schema is looked at, as long as there are no others.
+    looks: Spacing,
+    schemas_changed: watch::Receiver<u64>,
     breaker: Breaker,
     /// Until when an operator has paused the consumer: nothing is sent, whatever the breaker says.
     held_until: Option<Instant>,
+    /// When the last pass has looked at what may go.
+    looked: Instant,
     /// When the settling transaction began whose outcome is not known.
     outcome_unknown: Option<Instant>,
     settled_at: Instant,
@@ -152,9 +168,14 @@ impl<DB: Backend> Engine<DB> {
             renewed: claimed_at,
             sends: JoinSet::new(),
             answers: VecDeque::new(),
+            unanswered: None,
+            questions: VecDeque::new(),
             wakes: Wakes::default(),
+            looks: Spacing::new(now),
+            schemas_changed: company.schemas.changes(),
             breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
             held_until: held_until(claimed.held, claimed.paused_for, now),
+            looked: now,
             outcome_unknown: None,
             settled_at: now,
             settle_interval: settling::INTERVAL,
@@ -186,18 +207,26 @@ impl<DB: Backend> Engine<DB> {
             self.settle(false).await?;
         }
         self.read_stalls().await?;
-        self.collect().await?;
+        self.collect();
+        self.check_answers()?;
+        self.ask().await?;
         if self.must_settle() {
             self.settle(false).await?;
         }
         if !self.follow()? && self.has_room() && Instant::now() >= self.reader.pace.next() {
             self.read().await?;
+            self.renew_in_time().await?;
         }
         self.carry_out().await?;
+        self.renew_in_time().await?;
         self.sweep().await?;
+        self.renew_in_time().await?;
         self.wake().await?;
+        self.renew_in_time().await?;
         self.resume().await?;
-        self.count().await?;
+        self.looked = Instant::now();
+        self.breaker.look(self.looked);
+        self.count();
         self.send();
         self.telemetry.state(
             self.slot.in_flight(),
@@ -259,13 +288,25 @@ impl<DB: Backend> Engine<DB> {
         self.held_until.is_some_and(|until| Instant::now() < until)
     }
 
+    /// What may go, as the last pass has seen it.
+    fn gate(&self) -> Gate<'_> {
+        Gate {
+            slot: &self.slot,
+            breaker: &self.breaker,
+            held_until: self.held_until,
+            next_turn: self.turn.is_none().then_some(self.next_turn),
+            most: self.consumer.spec.max_in_flight,
+            now: self.looked,
+        }
+    }
+
     /// Starts as many sends as may run: lanes in parallel, one event of a lane at a time.
     fn send(&mut self) {
-        let now = Instant::now();
-        if !self.lease.holds() || self.is_held() || !self.slot.has_next() {
+        if !self.lease.holds() || !self.slot.has_next() {
             return;
         }
-        let mut room = self.breaker.room(self.consumer.spec.max_in_flight, self.slot.in_flight(), now);
+        let now = self.looked;
+        let mut room = self.gate().room();
         if self.breaker.is_probing() && room > 0 {
             self.slot.draw((self.settings.random)());
             self.breaker.probed(now);
@@ -286,21 +327,26 @@ impl<DB: Backend> Engine<DB> {
     }
 
     /// Takes in the answers that are there.
-    async fn collect(&mut self) -> Result<(), Stop> {
-        while let Some(Ok(answer)) = self.sends.try_join_next() {
-            self.answers.push_back(answer);
+    fn collect(&mut self) {
+        while let Some(ended) = self.sends.try_join_next() {
+            self.ended(ended);
         }
         while let Some(answer) = self.answers.pop_front() {
-            let overtaken = match self.overtaken(&answer).await {
-                Ok(overtaken) => overtaken,
-                Err(stop) => {
-                    self.answers.push_front(answer);
-                    return Err(stop);
-                }
-            };
-            self.take(answer, overtaken);
+            self.take_or_ask(answer);
         }
-        Ok(())
+    }
+
+    /// Notes how an attempt ended.
+    fn ended(&mut self, ended: Result<Answer, JoinError>) {
+        match ended {
+            Ok(answer) => self.answers.push_back(answer),
+            Err(error) => self.unanswered = Some(error),
+        }
+    }
+
+    /// An attempt that took its task along will never answer, and its lane would be in flight for ever.
+    fn check_answers(&mut self) -> Result<(), Stop> {
+        self.unanswered.take().map_or(Ok(()), |error| Err(Stop::Unanswered(error)))
     }
 
     /// Decides what an answer means and tells the slot.
@@ -311,6 +357,8 @@ impl<DB: Backend> Engine<DB> {
         if let Attempted::Sink(outcome) = &attempted {
             self.note_destination(Answered { lane: &send.lane, sent, outcome }, now, random);
         }
+        // The lane is not listed as waiting for a schema while its event is on its way.
+        let outdated = matches!(&attempted, Attempted::Held { generation, .. } if *generation != self.schemas.generation());
         let spec = &self.consumer.spec;
         let verdict = judge(spec, self.settings.missing_schema, &send, attempted, now, random);
         let envelope = &send.event.envelope;
@@ -354,6 +402,9 @@ impl<DB: Backend> Engine<DB> {
             Verdict::Unavailable => {}
         }
         self.slot.answer(&send.lane, verdict, overtaken);
+        if outdated {
+            self.slot.look_for_schemas();
+        }
     }
 
     fn note_destination(&mut self, answer: Answered<'_>, now: Instant, random: f64) {

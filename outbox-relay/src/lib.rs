@@ -16,6 +16,7 @@ pub mod config;
 pub mod consumer;
 mod doubt;
 mod engine;
+mod gate;
 mod listener;
 pub mod maintenance;
 pub mod operate;

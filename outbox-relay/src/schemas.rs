@@ -9,6 +9,7 @@ pub use outbox_schema::validate::UndeclaredMembers;
 use outbox_schema::validate::{CompileErrors, Undeclared, Unreadable, Validators, Verdict, Violations};
 use outbox_schema::{Digest, Registry, RegistryError};
 use outbox_sdk::Envelope;
+use tokio::sync::watch;
 
 use crate::doubt::{Doubts, Fault, IN_A_ROW};
 use crate::telemetry;
@@ -18,6 +19,8 @@ use crate::telemetry;
 pub struct Schemas {
     source: Option<Arc<PathBuf>>,
     current: Arc<RwLock<Arc<Loaded>>>,
+    /// Told when an event that waits for a schema may have one.
+    changes: Arc<watch::Sender<u64>>,
     undeclared: UndeclaredMembers,
 }
 
@@ -96,6 +99,7 @@ impl Schemas {
         Self {
             source: None,
             current: Arc::new(RwLock::new(Arc::new(loaded))),
+            changes: Arc::default(),
             undeclared: UndeclaredMembers::default(),
         }
     }
@@ -120,7 +124,25 @@ impl Schemas {
         let loaded = Arc::new(Loaded::new(&registry)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
         telemetry::schemas_in_doubt(0);
+        self.changes.send_modify(|generation| *generation += 1);
         Ok(true)
+    }
+
+    /// Changes when an event that waits for a schema, or for a better one, may have it.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// How often they have changed so far.
+    pub(crate) fn generation(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    /// A payload was valid, which may end the doubt in its schema.
+    fn valid(&self, loaded: &Loaded, event_type: &str, major: u32) {
+        if loaded.valid(event_type, major) {
+            self.changes.send_modify(|generation| *generation += 1);
+        }
     }
 
     fn current(&self) -> Arc<Loaded> {
@@ -148,11 +170,11 @@ impl Schemas {
         let (event_type, major) = (event.event_type.as_str(), event.schema_version);
         match loaded.validators.check(event_type, major, &event.payload) {
             Verdict::Valid => {
-                loaded.valid(event_type, major);
+                self.valid(loaded, event_type, major);
                 Validity::Valid
             }
             Verdict::Undeclared(members) if self.undeclared == UndeclaredMembers::Count => {
-                loaded.valid(event_type, major);
+                self.valid(loaded, event_type, major);
                 loaded.tell(event_type, major, &members);
                 Validity::Valid
             }
@@ -174,11 +196,14 @@ impl Loaded {
         Ok(Self { digest: Some(registry.digest()), validators, ..Self::default() })
     }
 
-    fn valid(&self, event_type: &str, major: u32) {
-        if self.doubts.valid(event_type, major) {
+    /// Notes a valid payload; true = its schema was in doubt until now.
+    fn valid(&self, event_type: &str, major: u32) -> bool {
+        let trusted = self.doubts.valid(event_type, major);
+        if trusted {
             telemetry::schemas_in_doubt(self.doubts.in_doubt());
             tracing::info!(event_type, major, "a payload was valid: its schema is no longer in doubt");
         }
+        trusted
     }
 
     /// Counts a violation; tells if the event must wait.

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use outbox_sdk::Lane;
 
@@ -38,11 +38,66 @@ impl Wakes {
     }
 }
 
+/// Spaces looks that can wait, so that a hundred thousand of them at once are no storm.
+#[derive(Debug)]
+pub(crate) struct Spacing {
+    /// What was let through counts until then ..
+    spent_until: Instant,
+    /// .. and what was put off has its place up to then.
+    taken_until: Instant,
+}
+
+impl Spacing {
+    /// A hundred a second ..
+    const EACH: Duration = Duration::from_millis(10);
+    /// .. of which so many may come at once.
+    const BURST: Duration = Duration::from_secs(1);
+
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { spent_until: now, taken_until: now }
+    }
+
+    /// When to come back with this look, if it cannot be now.
+    pub(crate) fn later(&mut self, now: Instant) -> Option<Instant> {
+        let spent = self.spent_until.max(now);
+        if spent < now + Self::BURST {
+            self.spent_until = spent + Self::EACH;
+            return None;
+        }
+        self.taken_until = self.taken_until.max(now + Self::BURST) + Self::EACH;
+        Some(self.taken_until)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn a_storm_of_looks_is_spread_over_time_and_each_comes_in_the_end() {
+        let start = Instant::now();
+        let mut spacing = Spacing::new(start);
+        let mut wakes = Wakes::default();
+        for id in 0..10_000 {
+            wakes.at(start, Lane::Single(id));
+        }
+        let (mut now, mut through, mut alarms) = (start, 0_u32, 0_u32);
+        while let Some(next) = wakes.next() {
+            now = now.max(next);
+            for lane in wakes.take(now, usize::MAX, |_| true) {
+                alarms += 1;
+                match spacing.later(now) {
+                    Some(later) => wakes.at(later, lane),
+                    None => through += 1,
+                }
+            }
+            let most = 101.0 + 100.0 * (now - start).as_secs_f64();
+            assert!(f64::from(through) <= most, "{through} after {:?}", now - start);
+        }
+        assert_eq!(through, 10_000);
+        assert!(now - start <= Duration::from_secs(110), "{:?}", now - start);
+        assert!(alarms <= 25_000, "{alarms} alarms: each look is put off about once");
+    }
 
     #[test]
     fn what_is_over_comes_once_and_the_rest_later() {

@@ -74,6 +74,19 @@ impl OutboxProcess {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// The processor time that it has used so far, in hundredths of a second.
+    ///
+    /// # Panics
+    /// When it has ended.
+    #[cfg(target_os = "linux")]
+    pub fn cpu_ticks(&self) -> u64 {
+        let id = self.child.id().expect("a running process");
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("the kernel's account of it");
+        // Behind the name, which may hold anything, the 12th and 13th field: in user and in kernel mode.
+        let (_, fields) = stat.rsplit_once(')').expect("a name in brackets");
+        fields.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+    }
+
     /// Waits for a line on standard error, one logged before the call too, and gives out the first that fits.
     ///
     /// # Panics

@@ -5,52 +5,38 @@ use std::time::{Duration, Instant};
 
 use outbox_sdk::Backend;
 
-use super::{Engine, Stop};
-use crate::slot::Verdict;
+use super::Engine;
 
 /// How long an engine leaves the turn to others, and how often it asks for it.
 const TURN: Duration = Duration::from_millis(10);
 
 impl<DB: Backend> Engine<DB> {
     /// Has the next attempt written while events go one at a time. The next pass commits it, and then it is made.
-    pub(super) async fn count(&mut self) -> Result<(), Stop> {
+    pub(super) fn count(&mut self) {
         self.slot.leave_caution();
         if !self.slot.is_cautious() {
             self.turn = None;
-            return Ok(());
+            return;
         }
-        let (most, in_flight) = (self.consumer.spec.max_in_flight, self.slot.in_flight());
-        let may_send = self.lease.holds()
-            && !self.is_held()
-            && self.slot.may_send()
-            && self.breaker.room(most, in_flight, Instant::now()) > 0;
+        let gate = self.gate();
+        let may_send = self.lease.holds() && self.slot.may_send() && gate.room() > 0;
         if !may_send {
             self.end_turn();
-            return Ok(());
+            return;
         }
-        if !self.has_turn() {
-            return Ok(());
-        }
-        let Some(lane) = self.slot.next_to_count() else { return Ok(()) };
-        match self.is_overtaken(&lane).await {
-            Ok(overtaken) => {
-                self.slot.count(&lane, overtaken);
-                Ok(())
-            }
-            Err(stop) => {
-                self.slot.answer(&lane, Verdict::Unavailable, false);
-                Err(stop)
-            }
+        if self.has_turn()
+            && let Some(lane) = self.slot.next_to_count()
+        {
+            self.count_or_ask(lane);
         }
     }
 
     /// Whether it is this engine's turn: of all that go one at a time in this process, one has an event on its way.
     fn has_turn(&mut self) -> bool {
         self.end_turn();
-        let now = Instant::now();
-        if self.turn.is_none() && now >= self.next_turn {
+        if self.turn.is_none() && self.looked >= self.next_turn {
             self.turn = Arc::clone(&self.company.careful).try_acquire_owned().ok();
-            self.next_turn = now + TURN;
+            self.next_turn = self.looked + TURN;
         }
         self.turn.is_some()
     }
@@ -61,11 +47,5 @@ impl<DB: Backend> Engine<DB> {
             self.turn = None;
             self.next_turn = Instant::now() + TURN;
         }
-    }
-
-    /// When to ask for the turn again.
-    pub(super) fn next_turn(&self) -> Option<Instant> {
-        let waits = self.slot.is_cautious() && self.turn.is_none() && self.slot.may_send();
-        waits.then_some(self.next_turn)
     }
 }

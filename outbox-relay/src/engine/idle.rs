@@ -11,10 +11,11 @@ use crate::retry::Backoff;
 impl<DB: Backend> Engine<DB> {
     /// Waits for the next answer, or until something is due. Cancelling it loses nothing.
     pub(crate) async fn next_event(&mut self) {
-        if !self.answers.is_empty() {
+        if !self.answers.is_empty() || self.unanswered.is_some() {
             return;
         }
         let at = self.next_due();
+        let mut schemas_changed = self.schemas_changed.clone();
         let page = async {
             match &mut self.seat {
                 Some(seat) => seat.ready().await,
@@ -22,8 +23,10 @@ impl<DB: Backend> Engine<DB> {
             }
         };
         tokio::select! {
-            Some(answer) = self.sends.join_next() => self.answers.extend(answer.ok()),
+            Some(ended) = self.sends.join_next() => self.ended(ended),
             () = page => {}
+            // The cycle sees to it; without a sender nothing changes any more.
+            Ok(()) = schemas_changed.changed() => {}
             () = tokio::time::sleep_until(at.into()) => {}
         }
     }
@@ -37,11 +40,7 @@ impl<DB: Backend> Engine<DB> {
         if self.has_changes() {
             at = at.min(self.settled_at + self.settle_interval);
         }
-        let room = if self.is_held() { self.held_until } else { self.breaker.next_room() };
-        for time in [self.wakes.next(), room].into_iter().flatten() {
-            at = at.min(time);
-        }
-        at = [self.decisions.next(), self.sweep_due(), self.next_turn()]
+        at = [self.wakes.next(), self.gate().opens(), self.decisions.next(), self.sweep_due()]
             .into_iter()
             .flatten()
             .fold(at, Instant::min);
@@ -49,7 +48,7 @@ impl<DB: Backend> Engine<DB> {
         let resumes = self.slot.may_resume()
             && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
             && self.has_room();
-        if self.slot.is_urgent() || resumes {
+        if self.slot.is_urgent() || resumes || !self.questions.is_empty() {
             return now;
         }
         at
@@ -100,12 +99,19 @@ impl<DB: Backend> Engine<DB> {
             self.settle(false).await?;
             return Ok(false);
         }
-        self.collect().await?;
+        self.collect();
+        self.check_answers()?;
+        self.recall_questions();
+        self.ask().await?;
         self.slot.recall();
         if self.slot.in_flight() > 0 && Instant::now() < until {
-            let limit = until.min(self.renewed + self.settings.lease / 3);
-            let answer = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
-            self.answers.extend(answer.ok().flatten().and_then(Result::ok));
+            if self.questions.is_empty() {
+                let limit = until.min(self.renewed + self.settings.lease / 3);
+                let ended = tokio::time::timeout_at(limit.into(), self.sends.join_next()).await;
+                if let Ok(Some(ended)) = ended {
+                    self.ended(ended);
+                }
+            }
             if self.must_settle() {
                 self.settle(false).await?;
             }

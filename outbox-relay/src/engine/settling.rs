@@ -21,12 +21,26 @@ impl<DB: Backend> Engine<DB> {
         self.slot.has_changes() || self.breaker.unwritten().is_some()
     }
 
+    /// Whether the lease must be renewed before anything else.
+    pub(super) fn is_renewal_due(&self) -> bool {
+        Instant::now() >= self.renewed + self.settings.lease / 3
+    }
+
+    /// Renews the lease when it is time, between two steps of which each is bounded: a database that is slow, and not
+    /// away, must not cost the slot.
+    pub(super) async fn renew_in_time(&mut self) -> Result<(), Stop> {
+        if self.is_renewal_due() {
+            self.settle(false).await?;
+        }
+        Ok(())
+    }
+
     pub(super) fn must_settle(&self) -> bool {
         let now = Instant::now();
         let company = self.slot.is_urgent()
             || self.slot.unsettled() >= SETTLE_IDS
             || now.duration_since(self.settled_at) >= self.settle_interval;
-        (self.has_changes() && company) || now >= self.renewed + self.settings.lease / 3
+        (self.has_changes() && company) || self.is_renewal_due()
     }
 
     /// Writes everything that is decided in one fenced transaction; with nothing to write, renews the lease. False: it

@@ -6,16 +6,17 @@ use outbox_sdk::backend::{DueStall, LanePage, LaneRead, StallRead};
 use outbox_sdk::injection::crash_point;
 use outbox_sdk::{Backend, Lane};
 
-use super::{Answer, Engine, Stop, lane_of};
-use crate::attempt::Attempted;
-use crate::consumer::Want;
+use super::{Engine, Stop, lane_of};
 use crate::session::{SessionError, within};
-use crate::sink::Outcome;
 
-/// How many stalled lanes are asked about, or read, in one cycle.
+/// How many stalled lanes are read in one cycle.
 const LANES_PER_CYCLE: usize = 64;
+/// How many alarms are looked at in one cycle.
+const WAKES_PER_CYCLE: usize = 512;
 /// How many events of a resumed lane are in memory at once: a long lane must not fill the window.
 const LANE_PAGE: u32 = 64;
+/// How many events that wait alone are read with one statement.
+const SINGLES: usize = 64;
 /// How long to wait before asking again about a lane that the database does not know as due.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -54,7 +55,20 @@ impl<DB: Backend> Engine<DB> {
         for (lane, delay) in self.slot.take_parked() {
             self.wakes.at(now + delay, lane);
         }
-        let asked = self.wakes.take(now, LANES_PER_CYCLE, |lane| self.slot.waits(lane));
+        if self.schemas_changed.has_changed().unwrap_or(false) {
+            self.schemas_changed.mark_unchanged();
+            self.slot.look_for_schemas();
+        }
+        let mut asked = self.wakes.take(now, WAKES_PER_CYCLE, |lane| self.slot.waits(lane));
+        let dead_after = self.settings.missing_schema.dead_after();
+        asked.retain(|lane| {
+            let Some(since) = self.slot.schema_missing_since(lane) else { return true };
+            let later = if now < since + dead_after { self.looks.later(now) } else { None };
+            later.is_none_or(|time| {
+                self.wakes.at(time, lane.clone());
+                false
+            })
+        });
         if asked.is_empty() {
             return Ok(());
         }
@@ -82,8 +96,14 @@ impl<DB: Backend> Engine<DB> {
     pub(super) async fn resume(&mut self) -> Result<(), Stop> {
         for _ in 0..LANES_PER_CYCLE {
             // No more lanes than can be sent soon: lanes that fail again and again must not crowd out the others.
-            if !self.has_room() || self.slot.resumed_ready() >= self.consumer.spec.max_in_flight {
+            let room = self.consumer.spec.max_in_flight.saturating_sub(self.slot.resumed_ready());
+            if room == 0 || !self.has_room() || self.is_renewal_due() {
                 return Ok(());
+            }
+            let singles = self.slot.next_singles(room.min(SINGLES));
+            if !singles.is_empty() {
+                self.read_singles(&singles).await?;
+                continue;
             }
             let Some((lane, from)) = self.slot.next_resume() else { return Ok(()) };
             match self.read_lane(&lane, from).await {
@@ -99,6 +119,40 @@ impl<DB: Backend> Engine<DB> {
                     return Err(self.reader.failed::<DB>(error, name).into());
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Reads due events that wait alone, with one statement.
+    async fn read_singles(&mut self, ids: &[i64]) -> Result<(), Stop> {
+        let name = self.consumer.spec.name.as_str();
+        let ranges: Vec<_> = ids.iter().map(|&id| (id, id.saturating_add(1))).collect();
+        let batch = match self.reader.rows(&mut self.session, &ranges, ids.len(), name).await {
+            Ok(batch) => batch,
+            Err(error) => {
+                for &id in ids {
+                    self.slot.resume_failed(&Lane::Single(id));
+                }
+                return Err(error.into());
+            }
+        };
+        crash_point("lane_read");
+        // Behind a full page nothing was asked for.
+        let through = match batch.events.last() {
+            Some(last) if batch.full => last.envelope.id,
+            _ => i64::MAX,
+        };
+        let (consumer, slot) = (&self.consumer, self.slot_number);
+        let mut events = batch.events.into_iter().peekable();
+        for &id in ids {
+            let lane = Lane::Single(id);
+            if id > through {
+                self.slot.resume_failed(&lane);
+                continue;
+            }
+            let events = events.next_if(|stored| stored.envelope.id == id).into_iter().collect();
+            let page = LanePage { events, full: false };
+            self.slot.resumed(&lane, page, |event| lane_of(consumer, slot, event).is_some());
         }
         Ok(())
     }
@@ -123,7 +177,7 @@ impl<DB: Backend> Engine<DB> {
         }
     }
 
-    fn lane_read<'a>(&self, lane: &'a Lane, from: i64) -> LaneRead<'a> {
+    pub(super) fn lane_read<'a>(&self, lane: &'a Lane, from: i64) -> LaneRead<'a> {
         LaneRead {
             lane,
             from,
@@ -132,44 +186,6 @@ impl<DB: Backend> Engine<DB> {
             max_bytes: self.settings.read_bytes,
             max_payload_bytes: self.settings.read_bytes,
             without_payloads: false,
-        }
-    }
-
-    /// Whether a later event of the lane has gone before this one failed. Only an event that came below the high-water
-    /// mark can be overtaken, so the question is rare.
-    pub(super) async fn overtaken(&mut self, answer: &Answer) -> Result<bool, Stop> {
-        let harmless = matches!(
-            answer.attempted,
-            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. }) | Attempted::Lapsed
-        );
-        if harmless {
-            return Ok(false);
-        }
-        self.is_overtaken(&answer.send.lane).await
-    }
-
-    /// Whether a later event of the lane than the one in flight has gone.
-    pub(super) async fn is_overtaken(&mut self, lane: &Lane) -> Result<bool, Stop> {
-        let Some(id) = self.slot.may_be_overtaken(lane) else { return Ok(false) };
-        let mut from = id + 1;
-        loop {
-            let mut conn = self.session.connect().await?;
-            let read = self.lane_read(lane, from);
-            let limit = read.limit;
-            let later = within(self.settings.deadline, DB::lane_ids(&mut conn, &self.tables, &read)).await?;
-            self.session.keep(conn);
-            let spec = &self.consumer.spec;
-            if self.slot.is_overtaken(&later, |entry| {
-                // One that carries older majors may have been wanted for them.
-                let own = spec.wants(&entry.event_type, entry.schema_version) != Want::Skip;
-                own || entry.has_older && spec.events.matches(&entry.event_type)
-            }) {
-                return Ok(true);
-            }
-            match later.last() {
-                Some(last) if later.len() >= limit as usize => from = last.id + 1,
-                _ => return Ok(false),
-            }
         }
     }
 }

@@ -164,7 +164,7 @@ impl Stalled {
             counted: false,
             blocked: row.blocked,
             single: row.single,
-            due: false,
+            due: row.schema_missing_for.is_some(),
             dirty: true,
             read_from: row.head_id,
             list: VecDeque::new(),

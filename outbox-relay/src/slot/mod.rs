@@ -10,6 +10,7 @@ mod caution;
 mod cursor;
 mod gaps;
 mod lanes;
+mod question;
 mod replay;
 mod send;
 mod settle;
@@ -30,6 +31,7 @@ use lanes::{LaneState, Stalled};
 
 pub(crate) use cursor::{Admission, Cursor, Distrust, Page, Place};
 pub(crate) use lanes::Event;
+pub(crate) use question::Question;
 
 /// How many ranges of dead gaps are remembered, to find rows that came in spite of the rules.
 const VOID_RANGES: usize = 1_000;
@@ -181,10 +183,12 @@ impl Slot {
     pub(crate) fn stalled(&mut self, rows: &[StallRow], now: Instant) -> Result<(), String> {
         for row in rows {
             let lane = Lane::parse(&row.lane).ok_or_else(|| row.lane.clone())?;
-            if !row.blocked {
+            // This owner may have schemas that the last one lacked.
+            if !row.blocked && row.schema_missing_for.is_none() {
                 self.parked.push((lane.clone(), row.due_in));
             }
-            self.lanes.entry(lane).or_default().stall = Some(Stalled::stored(row, now));
+            self.lanes.entry(lane.clone()).or_default().stall = Some(Stalled::stored(row, now));
+            self.refresh(&lane);
         }
         Ok(())
     }
@@ -373,8 +377,9 @@ impl Slot {
             state.committing = true;
             self.pending.stalls.remove(lane);
             self.pending.resumed.insert(lane.clone());
-            self.pending.urgent = true;
         }
+        // What came meanwhile waits for the commit; with nothing there, the commit waits for company.
+        self.pending.urgent |= state.committing && !(state.waiting.is_empty() && state.replays.is_empty());
         if state.may_send() && !state.listed_ready {
             state.listed_ready = true;
             let list = if state.stall.is_some() { &mut self.resumed_ready } else { &mut self.ready };

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use outbox_sdk::Lane;
-use outbox_sdk::backend::{Due, LaneEntry};
+use outbox_sdk::backend::Due;
 use outbox_sdk::injection::planted;
 
 use super::lanes::{InFlight, Stalled};
@@ -78,23 +78,6 @@ impl Slot {
     /// How many lanes that come back from waiting may send now.
     pub(crate) fn resumed_ready(&self) -> usize {
         self.resumed_ready.len()
-    }
-
-    /// Whether a failure of what is in flight on `lane` needs to know which later events of the lane have gone: only
-    /// an event that filled a gap can have been overtaken.
-    pub(crate) fn may_be_overtaken(&self, lane: &Lane) -> Option<i64> {
-        let state = self.lanes.get(lane)?;
-        let InFlight::Event(event) = state.in_flight.as_ref()? else { return None };
-        (matches!(lane, Lane::Aggregate(_)) && state.stall.is_none() && event.filled_gap).then(|| event.id())
-    }
-
-    /// Whether one of these later events of a lane has gone. Those that the consumer does not want do not count, nor
-    /// those that wait alone.
-    pub(crate) fn is_overtaken(&self, later: &[LaneEntry], wants: impl Fn(&LaneEntry) -> bool) -> bool {
-        later.iter().any(|entry| {
-            let alone = self.lanes.get(&Lane::Single(entry.id));
-            self.settled.contains(entry.id) && alone.is_none_or(|state| state.committing) && wants(entry)
-        })
     }
 
     /// Takes in what the attempt on `lane` came to. `overtaken`: a later event of the lane has gone already.

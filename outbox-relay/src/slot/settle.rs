@@ -1,12 +1,13 @@
 //! Stalled lanes on their way back, and what the next transaction writes.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{LanePage, NewDeadLetter, ReplayResult, Stall, StoredEvent};
 use outbox_sdk::injection::planted;
 use outbox_sdk::{Lane, Progress};
 
+use super::lanes::LaneState;
 use super::{Event, Slot};
 
 /// What the next transaction writes beside the sets.
@@ -37,6 +38,23 @@ impl Slot {
             .is_some_and(|stall| !stall.due && !stall.blocked)
     }
 
+    /// Since when the head of the lane waits for its schema, if that is what it waits for.
+    pub(crate) fn schema_missing_since(&self, lane: &Lane) -> Option<Instant> {
+        self.lanes.get(lane)?.stall.as_ref()?.schema_missing_since
+    }
+
+    /// There are other schemas: what waits for one is looked at again, whenever it is due.
+    pub(crate) fn look_for_schemas(&mut self) {
+        let waits = |state: &LaneState| {
+            state.stall.as_ref().is_some_and(|stall| stall.schema_missing_since.is_some() && !stall.due)
+        };
+        let lanes: Vec<Lane> =
+            self.lanes.iter().filter(|(_, state)| waits(state)).map(|(lane, _)| lane.clone()).collect();
+        for lane in lanes {
+            self.due(&lane);
+        }
+    }
+
     /// The database says that the lane is due.
     pub(crate) fn due(&mut self, lane: &Lane) {
         if let Some(stall) = self.lanes.get_mut(lane).and_then(|state| state.stall.as_mut()) {
@@ -57,6 +75,24 @@ impl Slot {
             }
         }
         None
+    }
+
+    /// Events that wait alone, if such are the next to read, at most so many: they can be read together.
+    pub(crate) fn next_singles(&mut self, most: usize) -> Vec<i64> {
+        let mut ids = Vec::new();
+        while ids.len() < most
+            && let Some(Lane::Single(id)) = self.resumable.front()
+        {
+            let id = *id;
+            let lane = self.resumable.pop_front();
+            let Some(state) = lane.and_then(|lane| self.lanes.get_mut(&lane)) else { continue };
+            state.listed_resumable = false;
+            if state.may_resume() {
+                ids.push(id);
+            }
+        }
+        ids.sort_unstable();
+        ids
     }
 
     /// The read of a lane did not come about: ask again.

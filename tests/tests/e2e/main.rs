@@ -7,6 +7,8 @@ mod codegen;
 mod command;
 mod compact;
 mod frozen;
+#[cfg(target_os = "linux")]
+mod idle;
 mod kill;
 mod many;
 mod operate;

@@ -48,20 +48,30 @@ impl<T: TestDb> Stage<T> {
 
     /// A relay process with one consumer, `crm`, that posts to `url`. `lease` and `timeout` as in the configuration.
     pub(crate) fn relay(&self, url: &str, lease: &str, timeout: &str) -> OutboxProcess {
+        let relay = format!("lease = \"{lease}\"\npoll_max = \"50ms\"");
+        let consumer = format!(
+            r#"
+            timeout = "{timeout}"
+            max_in_flight = 8
+            retry = {{ schedule = ["50ms"], max_attempts = 1000 }}
+            "#
+        );
+        self.relay_with(url, &relay, &consumer)
+    }
+
+    /// The same with these lines in `[relay]` and in `[[consumer]]`.
+    pub(crate) fn relay_with(&self, url: &str, relay: &str, consumer: &str) -> OutboxProcess {
         let text = format!(
             r#"
             [database]
             url = "env:STAGE_DATABASE"
             [relay]
-            lease = "{lease}"
-            poll_max = "50ms"
+            {relay}
             [registry]
             path = "schemas"
             [[consumer]]
             name = "crm"
-            timeout = "{timeout}"
-            max_in_flight = 8
-            retry = {{ schedule = ["50ms"], max_attempts = 1000 }}
+            {consumer}
             [consumer.webhook]
             url = "{url}"
             secrets = ["env:STAGE_SECRET"]

@@ -5,6 +5,7 @@ mod bench;
 mod careful;
 mod database;
 mod decided;
+mod idle;
 mod model;
 mod operators;
 mod outage;

@@ -68,6 +68,7 @@ fn run(healthy: u8, failing_takes: Duration, policy: &RetryPolicy, length: Durat
             let page = database.read_lane(&lane, from, slot.hwm(), 100);
             slot.resumed(&lane, page, |_| true);
         }
+        breaker.look(now);
         let mut room = breaker.room(AT_ONCE, slot.in_flight(), now);
         if breaker.is_probing() && room > 0 {
             slot.draw(random());
@@ -85,7 +86,7 @@ fn run(healthy: u8, failing_takes: Duration, policy: &RetryPolicy, length: Durat
         let next = [sends.iter().map(|send| send.answered).min(), waiting.iter().map(|(due, _)| *due).min()]
             .into_iter()
             .flatten()
-            .chain(breaker.next_room())
+            .chain(breaker.next_room(now))
             .min();
         now = next.unwrap_or(start + length).max(now + MILLISECOND / 10);
         sends.sort_by_key(|send| send.answered);

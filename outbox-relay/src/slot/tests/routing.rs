@@ -188,16 +188,20 @@ fn only_what_filled_a_gap_can_have_been_overtaken() {
     world.publish(&[A, A]);
     world.read_all();
     world.send_all();
-    assert_eq!(world.slot.may_be_overtaken(&aggregate(A)), None);
+    assert!(world.slot.question(&aggregate(A)).is_none());
     world.answer_to(2, Answer::Delivered);
     world.commit(0);
     world.read_all();
     world.send_all();
-    assert_eq!(world.slot.may_be_overtaken(&aggregate(A)), Some(1));
+    let ask = |page: &[LaneEntry], wanted| {
+        let mut question = world.slot.question(&aggregate(A)).unwrap();
+        assert_eq!(question.from, 2);
+        world.slot.look_through(&mut question, page, true, |_| wanted).unwrap()
+    };
     let entry = |id| LaneEntry { id, event_type: String::new(), schema_version: 1, has_older: false };
-    assert!(world.slot.is_overtaken(&[entry(2), entry(3)], |_| true));
-    assert!(!world.slot.is_overtaken(&[entry(3)], |_| true), "3 still waits");
-    assert!(!world.slot.is_overtaken(&[entry(2)], |_| false), "an unwanted event overtakes nothing");
+    assert!(ask(&[entry(2), entry(3)], true));
+    assert!(!ask(&[entry(3)], true), "3 still waits");
+    assert!(!ask(&[entry(2)], false), "an unwanted event overtakes nothing");
 }
 
 #[test]
@@ -217,16 +221,22 @@ fn what_waits_alone_has_overtaken_nothing_until_it_is_through() {
     world.send_all();
     world.answer_to(3, Answer::Retry);
     world.settle_now();
+    world.commit(0);
+    world.read_all();
+    world.send_all();
     let three = [LaneEntry { id: 3, event_type: String::new(), schema_version: 1, has_older: false }];
-    assert!(!world.slot.is_overtaken(&three, |_| true), "3 waits alone");
+    let mut question = world.slot.question(&aggregate(A)).unwrap();
+    let mut whole = |page: &[_], last| world.slot.look_through(&mut question, page, last, |_| true);
+    assert_eq!(whole(&three, false), None, "3 waits alone, and there is more");
+    assert_eq!(whole(&[], true), Some(false));
+    let mut question = world.slot.question(&aggregate(A)).unwrap();
+    world.slot.look_through(&mut question, &three, false, |_| true);
     world.resume_all(10);
     world.send_all();
     world.answer_to(3, Answer::Delivered);
-    assert!(
-        world.slot.is_overtaken(&three, |_| true),
-        "3 was delivered, its row goes with the next transaction"
-    );
-    world.commit(0);
+    // Its row goes with the next transaction.
+    let answer = world.slot.look_through(&mut question, &[], true, |_| true);
+    assert_eq!(answer, Some(true), "3 was delivered while the rest was looked through");
     world.finish();
 }
 

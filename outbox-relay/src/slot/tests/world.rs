@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Lane;
-use outbox_sdk::backend::{DeadReason, Holders, NewDeadLetter, StoredEvent};
+use outbox_sdk::backend::{DeadReason, Holders, LaneEntry, NewDeadLetter, StoredEvent};
 use uuid::Uuid;
 
 use super::super::{Bounds, Page, Send, Slot, Verdict};
@@ -14,6 +14,8 @@ use super::bench::BOUNDS;
 use super::database::{Database, NewEvent, State, lane_of, wants};
 
 pub(super) const MAX_ATTEMPTS: u32 = 3;
+/// How many later events of a lane are looked at together.
+const PAGE: usize = 2;
 /// Stands for an event without aggregate.
 pub(super) const NO_AGGREGATE: u8 = u8::MAX;
 
@@ -411,10 +413,16 @@ impl World {
     }
 
     fn is_overtaken(&self, lane: &Lane) -> bool {
-        self.slot.may_be_overtaken(lane).is_some_and(|id| {
-            let later = self.db.lane_ids(lane, id + 1, self.slot.hwm());
-            self.slot.is_overtaken(&later, |entry| wants(&entry.event_type))
-        })
+        let Some(mut question) = self.slot.question(lane) else { return false };
+        loop {
+            let mut page = self.db.lane_ids(lane, question.from, self.slot.hwm());
+            let last = page.len() <= PAGE;
+            page.truncate(PAGE);
+            let wants = |entry: &LaneEntry| wants(&entry.event_type);
+            if let Some(overtaken) = self.slot.look_through(&mut question, &page, last, wants) {
+                return overtaken;
+            }
+        }
     }
 
     pub(super) fn settle(&mut self, fate: Fate) {

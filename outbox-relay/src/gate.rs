@@ -1,0 +1,54 @@
+//! When waiting events may go, as far as time alone decides it. Pure: an engine that goes by it never comes back for a
+//! time that is over, which would make it turn round and round with nothing to do.
+
+use std::time::Instant;
+
+use crate::breaker::Breaker;
+use crate::slot::Slot;
+
+/// What stands between a slot's events and its sink, at one time.
+#[derive(Debug)]
+pub(crate) struct Gate<'a> {
+    pub(crate) slot: &'a Slot,
+    /// It has looked at `now`.
+    pub(crate) breaker: &'a Breaker,
+    /// Until when an operator has paused the consumer.
+    pub(crate) held_until: Option<Instant>,
+    /// While events go one at a time: when to ask for the turn; none = this engine has it.
+    pub(crate) next_turn: Option<Instant>,
+    /// How many events may be on their way.
+    pub(crate) most: usize,
+    /// When the last pass has looked, whatever time it is by now.
+    pub(crate) now: Instant,
+}
+
+impl Gate<'_> {
+    fn is_held(&self) -> bool {
+        self.held_until.is_some_and(|until| self.now < until)
+    }
+
+    /// How many events may go now.
+    pub(crate) fn room(&self) -> usize {
+        if self.is_held() { 0 } else { self.breaker.room(self.most, self.slot.in_flight(), self.now) }
+    }
+
+    /// Whether the next event waits to have its attempt counted first.
+    pub(crate) fn counts(&self) -> bool {
+        self.slot.is_cautious() && !self.slot.is_counting() && self.slot.may_send()
+    }
+
+    /// When something goes that waits for nothing but time: later than `now`, if the pass has sent what may go.
+    pub(crate) fn opens(&self) -> Option<Instant> {
+        let counts = self.counts();
+        if !counts && !self.slot.has_next() {
+            return None;
+        }
+        if self.is_held() {
+            return self.held_until;
+        }
+        match self.room() {
+            0 => self.breaker.next_room(self.now),
+            _ => self.next_turn.filter(|_| counts),
+        }
+    }
+}
