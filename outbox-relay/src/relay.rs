@@ -52,7 +52,7 @@ pub struct Settings {
     pub window_bytes: usize,
     /// How long a shutdown waits for what is in flight. Default 30 s.
     pub grace: Duration,
-    /// The time limit of one database call. Default 4 s.
+    /// The time limit of one database call: at most a third of the lease. Default 4 s.
     pub deadline: Duration,
     /// How often an owner looks for rows whose ids were given up; only while there are such ids. Default 60 s.
     pub sweep_interval: Duration,
@@ -184,6 +184,10 @@ impl<DB: Backend> RelayBuilder<DB> {
         ];
         if let Some((name, _)) = zero.into_iter().find(|(_, zero)| *zero) {
             return Err(RelayError::ZeroSetting(name));
+        }
+        let Settings { deadline, lease, .. } = settings;
+        if deadline > lease / 3 {
+            return Err(RelayError::DeadlineAboveLease { deadline, lease });
         }
         let mut names = BTreeSet::new();
         for Consumer { spec, .. } in &self.consumers {

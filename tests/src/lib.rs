@@ -13,6 +13,7 @@
 
 mod database;
 mod eventually;
+mod gauges;
 mod github;
 mod pooler;
 mod postgres;
@@ -28,6 +29,7 @@ use std::time::Duration;
 
 pub use database::TestDb;
 pub use eventually::eventually;
+pub use gauges::Gauges;
 pub use github::{Example, github_examples, github_schemas};
 pub use pooler::Pooler;
 pub use postgres::PgTestDb;

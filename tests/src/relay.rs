@@ -7,7 +7,8 @@ use tokio::task::JoinHandle;
 /// Settings for tests: everything that waits, waits briefly.
 pub fn quick_settings() -> Settings {
     let mut settings = Settings::default();
-    settings.lease = Duration::from_secs(2);
+    settings.lease = Duration::from_secs(3);
+    settings.deadline = Duration::from_secs(1);
     settings.poll_max = Duration::from_millis(50);
     settings.grace = Duration::from_secs(20);
     settings

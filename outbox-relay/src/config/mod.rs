@@ -225,13 +225,14 @@ impl Config {
         let folder = source.folder();
         let mut root = Section::new("the configuration", Place::Whole, tree, &findings);
         let database = section(&mut root, "database", "[database]", &findings);
-        let database = sections::database(database, env, folder);
+        let (mut database, deadline) = sections::database(database, env, folder);
         let (relay, lease) =
             sections::relay(section(&mut root, "relay", "[relay]", &findings), database.pooled);
         let registry = sections::registry(section(&mut root, "registry", "[registry]", &findings), folder);
         let codegen =
             root.table("codegen", "[codegen]").and_then(|section| codegen::codegen(section, folder));
         let retention = sections::retention(section(&mut root, "retention", "[retention]", &findings));
+        database.deadline = sections::deadline(deadline, &lease, &findings);
         let lease_known = lease.known(relay.lease).map(|value| (value, lease.place()));
         let origin =
             webhook::Source { source: relay.source.clone(), dataschema_base: registry.base_url.clone() };

@@ -20,6 +20,8 @@ pub struct DatabaseConfig {
     /// The PostgreSQL schema of the tables.
     pub schema: String,
     /// How long one statement of the relay may take.
+    ///
+    /// At most a third of the relay's lease, by default 4 s or that third.
     pub deadline: Duration,
     /// Whether a pooler in transaction mode that knows no prepared statements is in between (see `Tables::pooled`).
     pub pooled: bool,
@@ -105,19 +107,47 @@ impl Default for RegistryConfig {
     }
 }
 
-pub(super) fn database(mut section: Section<'_>, env: &Environment, folder: &Path) -> DatabaseConfig {
+/// Also returns the deadline as it was written, for the rule that it has with the lease.
+pub(super) fn database(
+    mut section: Section<'_>,
+    env: &Environment,
+    folder: &Path,
+) -> (DatabaseConfig, Field<Duration>) {
     let default = DatabaseConfig::default();
     let is_schema_name = |text: &str| Tables::in_schema(text).is_ok();
     let schema_rule =
         ("is not a schema name", "use 1 to 63 bytes that do not begin with pg_, such as \"outbox\"");
+    let deadline = section.duration("deadline");
     let config = DatabaseConfig {
         url: section.read("url", |value| database_url(as_text(value)?, env, folder)).given(),
         schema: section.checked("schema", is_schema_name, schema_rule).or(default.schema),
-        deadline: section.duration("deadline").or(default.deadline),
+        deadline: default.deadline,
         pooled: section.bool("pooled").or(default.pooled),
     };
     section.finish();
-    config
+    (config, deadline)
+}
+
+/// The time limit of a database call, and the rule that it is at most a third of the lease: a lease is renewed when a third
+/// of it has passed, and one slow call must not cost it. A default follows the lease.
+pub(super) fn deadline(written: Field<Duration>, lease: &Field<Duration>, findings: &Findings) -> Duration {
+    let default = DatabaseConfig::default().deadline;
+    let Some(longest) = lease.known(RelayConfig::default().lease).map(|lease| lease / 3) else {
+        return written.or(default);
+    };
+    if let Field::Given(deadline, place) = &written
+        && *deadline > longest
+    {
+        let [shown, longest] = [*deadline, longest].map(units::show);
+        let message = format!("`deadline` ({shown}) is above a third of the relay's `lease`");
+        let help = format!("set `deadline` to at most {longest}, or raise `lease` in [relay]");
+        let finding = Finding::new(place.clone(), message, help);
+        findings.push(match lease.place() {
+            Some(lease) => finding.related(lease.clone(), "the lease"),
+            None => finding,
+        });
+    }
+    written.or(default.min(longest))
 }
 
 fn database_url(text: &str, env: &Environment, folder: &Path) -> Result<Secret, Problem> {

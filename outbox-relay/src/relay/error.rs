@@ -27,6 +27,17 @@ pub enum RelayError {
         /// The lease.
         lease: Duration,
     },
+    /// One slow call could cost the lease.
+    #[error(
+        "the database deadline ({deadline:?}) is above a third of the lease ({lease:?}); one slow call could cost the lease: \
+         raise the lease or lower the deadline"
+    )]
+    DeadlineAboveLease {
+        /// The time limit of a database call.
+        deadline: Duration,
+        /// The lease.
+        lease: Duration,
+    },
     /// A limit that must be positive is zero.
     #[error("the setting `{0}` is zero; give it a positive value")]
     ZeroSetting(&'static str),

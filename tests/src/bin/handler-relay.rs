@@ -37,6 +37,7 @@ async fn run() -> Result<(), Failure> {
     let mut settings = Settings::default();
     settings.name = std::env::var("OUTBOX__RELAY__NAME")?;
     settings.lease = millis("CHAOS_LEASE_MS")?;
+    settings.deadline = settings.lease / 3;
     settings.poll_max = millis("CHAOS_POLL_MS")?;
     settings.missing_schema = MissingSchema::Deliver;
     let schedule = Schedule::List(vec![Duration::from_millis(40)]);

@@ -6,6 +6,7 @@ mod away;
 mod codegen;
 mod command;
 mod compact;
+mod consumers;
 mod frozen;
 #[cfg(target_os = "linux")]
 mod idle;

@@ -296,6 +296,26 @@ fn time_limits_without_a_value_stay_below_those_with_one() {
 }
 
 #[test]
+fn a_database_call_may_take_a_third_of_the_lease_at_most() {
+    let with =
+        |lease: &str, deadline: &str| parse(&format!("[relay]\n{lease}[database]\n{deadline}{CRM}{HOOK}"));
+    let deadline = |config: Config| config.database.deadline;
+    let seconds = Duration::from_secs;
+    assert_eq!(deadline(with("", "").unwrap()), seconds(4));
+    assert_eq!(deadline(with("lease = \"60s\"\n", "deadline = \"20s\"\n").unwrap()), seconds(20));
+    let short = "[relay]\nlease = \"6s\"\n[[consumer]]\nname = \"crm\"\ntimeout = \"2s\"\n";
+    assert_eq!(deadline(parse(&format!("{short}{HOOK}")).unwrap()), seconds(2), "the default follows");
+
+    let found = findings(with("lease = \"60s\"\n", "deadline = \"21s\"\n"));
+    let expected = "4:12 `deadline` (21s) is above a third of the relay's `lease` / \
+                    set `deadline` to at most 20s, or raise `lease` in [relay]";
+    assert_eq!(found, [expected]);
+    let found = findings(with("", "deadline = \"11s\"\n"));
+    assert!(found[0].starts_with("3:12 `deadline` (11s) is above a third"), "{found:#?}");
+    assert_eq!(findings(with("lease = \"x\"\n", "deadline = \"21s\"\n")).len(), 1, "only the lease is wrong");
+}
+
+#[test]
 fn nobody_listens_through_a_pooler() {
     let found = findings(parse(&format!("[database]\npooled = true\n[relay]\nlisten = true\n{CRM}{HOOK}")));
     assert_eq!(found.len(), 1, "{found:#?}");

@@ -89,6 +89,7 @@ pub(super) struct Database {
     writers: BTreeMap<u8, Writer>,
     pub(super) settled: Progress,
     pub(super) void: Progress,
+    pub(super) epoch: i64,
     pub(super) rev: i64,
     pub(super) stalls: BTreeMap<Lane, StoredStall>,
     pub(super) dead: BTreeMap<i64, Letter>,
@@ -107,6 +108,7 @@ impl Database {
             writers: BTreeMap::new(),
             settled: Progress::new(),
             void: Progress::new(),
+            epoch: 0,
             rev: 0,
             stalls: BTreeMap::new(),
             dead: BTreeMap::new(),
@@ -299,6 +301,8 @@ impl Database {
     // --- progress --------------------------------------------------------------------------------------------------
 
     pub(super) fn claim(&mut self, epoch: i64) -> Claimed {
+        assert!(epoch > self.epoch, "epochs rise");
+        self.epoch = epoch;
         self.rev += 1;
         let stalls = self.stalls.iter().map(|(lane, stall)| StallRow {
             lane: lane.key(),
@@ -337,8 +341,16 @@ impl Database {
         })
     }
 
-    /// The transaction of a settle whose fence has matched.
-    pub(super) fn settle(&mut self, (settled, void): (&Progress, &Progress), changes: Changes<'_>) {
+    /// A settling transaction of the owner with this epoch and revision; false = its fence has not matched.
+    pub(super) fn settle(
+        &mut self,
+        fence: (i64, i64),
+        (settled, void): (&Progress, &Progress),
+        changes: Changes<'_>,
+    ) -> bool {
+        if fence != (self.epoch, self.rev) {
+            return false;
+        }
         self.rev += 1;
         self.settled = settled.clone();
         self.void = void.clone();
@@ -367,6 +379,7 @@ impl Database {
         for result in changes.replays {
             self.write_replay(result);
         }
+        true
     }
 
     fn write_replay(&mut self, result: &ReplayResult) {

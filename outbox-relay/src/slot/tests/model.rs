@@ -47,6 +47,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => answer().prop_map(Step::Drain),
         1 => Just(Step::Reorder),
         1 => any::<bool>().prop_map(|received| Step::Crash { received }),
+        1 => Just(Step::Usurp),
+        3 => answer().prop_map(Step::Zombie),
         1 => any::<bool>().prop_map(Step::Pause),
         4 => (0_usize..4, prop_oneof![3 => Just(State::Replay), 1 => Just(State::Discarded)])
             .prop_map(|(which, state)| Step::Decide(which, state)),

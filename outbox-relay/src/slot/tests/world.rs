@@ -102,6 +102,10 @@ pub(super) enum Step {
     Crash {
         received: bool,
     },
+    /// Somebody else takes the slot over while its owner lives on.
+    Usurp,
+    /// That old owner gets such answers, and tries to write them down.
+    Zombie(Answer),
     /// The server restarts: open transactions roll back, prepared ones get another name.
     Restart,
     /// What is committed now survives a server loss.
@@ -148,6 +152,13 @@ pub(super) struct Tried {
     pub(super) schema_missing: bool,
 }
 
+/// An owner that has lost its slot and does not know it.
+struct Zombie {
+    slot: Slot,
+    fence: (i64, i64),
+    in_flight: Vec<Send>,
+}
+
 /// The database, the owner with its slot, and what a witness has seen.
 pub(super) struct World {
     pub(super) setting: Setting,
@@ -169,6 +180,7 @@ pub(super) struct World {
     pub(super) after: i64,
     /// The server lost commits and the owner has not noticed.
     pub(super) deceived: bool,
+    zombie: Option<Zombie>,
     // The witness.
     pub(super) delivered: HashMap<Uuid, u32>,
     /// Delivered events that were not through when a fault struck.
@@ -203,6 +215,7 @@ impl World {
             paused: false,
             after: 0,
             deceived: false,
+            zombie: None,
             delivered: HashMap::new(),
             may_repeat: HashSet::new(),
             dead: HashSet::new(),
@@ -264,6 +277,8 @@ impl World {
             Step::Smuggle { which, aggregate, wanted } => self.smuggle(which, aggregate, wanted),
             Step::Sweep => self.sweep(),
             Step::Crash { received } if self.setting.faults => self.crash(received),
+            Step::Usurp if self.setting.faults => self.usurp(),
+            Step::Zombie(answer) => self.zombie(answer),
             Step::Restart => self.db.restart(),
             Step::Sync => {
                 self.durable = self.db.clone();
@@ -279,8 +294,10 @@ impl World {
                     }
                 }
                 self.deceived = true;
+                // Its row may have come back.
+                self.zombie = None;
             }
-            Step::Crash { .. } | Step::LoseCommits => {}
+            Step::Usurp | Step::Crash { .. } | Step::LoseCommits => {}
         }
         self.check();
     }
@@ -426,7 +443,7 @@ impl World {
     }
 
     pub(super) fn settle(&mut self, fate: Fate) {
-        if self.rev != self.db.rev {
+        if (self.epoch, self.rev) != (self.db.epoch, self.db.rev) {
             if self.unknown && self.db.rev == self.rev + 1 && !self.deceived {
                 self.committed();
             } else {
@@ -441,7 +458,16 @@ impl World {
             return;
         }
         if !matches!(fate, Fate::Lost) {
-            self.db.settle(self.slot.sets(), self.slot.changes());
+            let done = self.db.settle((self.epoch, self.rev), self.slot.sets(), self.slot.changes());
+            assert!(done, "the owner's fence matches");
+            let (ranges, open) =
+                (self.db.settled.len_ranges(), self.slot.open_gaps() + self.slot.in_flight());
+            let waiting = self.slot.rows() - self.slot.in_flight();
+            assert!(
+                ranges <= open + waiting + 1,
+                "{:?} with {open} open and {waiting} waiting",
+                self.db.settled
+            );
         }
         match fate {
             Fate::Known => self.committed(),
@@ -551,8 +577,47 @@ impl World {
         self.claim(true);
     }
 
-    /// A new owner, after a fault or an orderly end.
-    pub(super) fn claim(&mut self, fault: bool) {
+    fn usurp(&mut self) {
+        if self.deceived {
+            return;
+        }
+        let (fence, in_flight) = ((self.epoch, self.rev), std::mem::take(&mut self.in_flight));
+        let slot = self.claim(true);
+        self.zombie = Some(Zombie { slot, fence, in_flight });
+    }
+
+    /// The old owner's sends were on their way when it lost its slot. What it writes changes nothing.
+    fn zombie(&mut self, answer: Answer) {
+        let Some(Zombie { mut slot, fence, in_flight }) = self.zombie.take() else { return };
+        for send in in_flight {
+            let event_id = send.event.envelope.event_id;
+            let verdict = match answer {
+                Answer::Delivered => {
+                    let times = self.delivered.entry(event_id).or_default();
+                    *times += 1;
+                    // The new owner could not know of it.
+                    if *times == 1 {
+                        self.may_repeat.insert(event_id);
+                    }
+                    Verdict::Delivered
+                }
+                _ if send.replay => Verdict::Unavailable,
+                _ => Verdict::Park {
+                    attempts: send.attempts + 1,
+                    delay: Duration::ZERO,
+                    error: String::new(),
+                    schema_missing_since: None,
+                },
+            };
+            slot.answer(&send.lane, verdict, false);
+        }
+        let before = format!("{:?}", self.db);
+        assert!(!self.db.settle(fence, slot.sets(), slot.changes()), "an old owner has written");
+        assert_eq!(format!("{:?}", self.db), before);
+    }
+
+    /// A new owner, after a fault or an orderly end. Returns the old one's slot.
+    pub(super) fn claim(&mut self, fault: bool) -> Slot {
         if fault {
             let repeatable = self.delivered.keys().copied().filter(|event_id| !self.db.stands(event_id));
             self.may_repeat = repeatable.collect();
@@ -563,7 +628,8 @@ impl World {
         self.rev = claimed.fence.rev;
         let caution = if fault { self.setting.caution } else { 0 };
         let bounds = Bounds { lane_rows: self.setting.lane_rows, caution, ..BOUNDS };
-        self.slot = Slot::claimed(&claimed, bounds, self.now).unwrap();
+        let slot = Slot::claimed(&claimed, bounds, self.now).unwrap();
+        let old = std::mem::replace(&mut self.slot, slot);
         self.after = 0;
         self.holders = None;
         self.in_flight.clear();
@@ -587,6 +653,7 @@ impl World {
                 (row.head_id, tried)
             })
             .collect();
+        old
     }
 
     /// The sink gets an event.

@@ -162,3 +162,22 @@ async fn no_error_shows_a_payload() {
     let shown = format!("{error} {error:?}");
     assert!(shown.contains("constraint never") && !shown.contains("CANARY"), "{shown}");
 }
+
+/// Ids that are handed out in blocks say nothing about who comes first.
+#[tokio::test]
+async fn a_sequence_with_a_cache_stops_the_consumer_and_says_what_to_do() {
+    let world = World::<PgTestDb>::new().await;
+    let sink = RecordingSink::new();
+    raw_sql("ALTER SEQUENCE outbox.event_id_seq CACHE 10").execute(&world.pool).await.unwrap();
+    world.publish(&["1"]).await;
+    match world.builder().consumer(crm(), sink.clone()).build().unwrap().run_once().await {
+        Err(outbox_relay::RelayError::Unsafe { consumer, problem }) => {
+            assert_eq!(consumer, "crm");
+            assert!(problem.contains("ALTER SEQUENCE \"outbox\".event_id_seq CACHE 1"), "{problem}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(sink.calls().is_empty());
+    raw_sql("ALTER SEQUENCE outbox.event_id_seq CACHE 1").execute(&world.pool).await.unwrap();
+    assert_eq!(world.drain(&sink).await, 1);
+}

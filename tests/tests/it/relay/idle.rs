@@ -33,6 +33,7 @@ async fn an_idle_minute_costs_at_most_90_statements() {
     let defaults = Settings::default();
     let mut settings = delivering(Settings::default());
     settings.lease = defaults.lease / SCALE;
+    settings.deadline = settings.lease / 3;
     settings.poll_max = defaults.poll_max / SCALE;
     settings.listen = true;
     // Every pause as short as it may be.

@@ -101,9 +101,14 @@ impl<T: TestDb> World<T> {
 
     /// Waits until the consumer has settled everything up to this id and no lane waits.
     pub(crate) async fn settled(&self, consumer: &str, through: i64) {
+        self.settled_but(consumer, through, 0).await;
+    }
+
+    /// Waits until the consumer has settled everything up to this id and so many lanes wait.
+    pub(crate) async fn settled_but(&self, consumer: &str, through: i64, lanes: u64) {
         eventually("everything is settled", async || {
             let row = self.consumer(consumer).await;
-            row.settled.to_multirange() == format!("{{[1,{})}}", through + 1) && row.stalled_lanes == 0
+            row.settled.to_multirange() == format!("{{[1,{})}}", through + 1) && row.stalled_lanes == lanes
         })
         .await;
     }

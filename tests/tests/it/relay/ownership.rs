@@ -8,7 +8,7 @@ use outbox_relay::consumer::{ConsumerSpec, Start};
 use outbox_relay::operate::{ConsumerError, Drain, Operator, ResetTo, Rest};
 use outbox_relay::sink::Outcome;
 use outbox_relay::{Relay, RelayError, Settings};
-use outbox_tests::{PATIENCE, PgTestDb, RecordingSink, RunningRelay, eventually, quick_settings};
+use outbox_tests::{Gauges, PATIENCE, PgTestDb, RecordingSink, RunningRelay, eventually, quick_settings};
 
 use super::order::assert_in_order;
 use super::{World, changed, crm, delivering, ids, named};
@@ -26,6 +26,7 @@ on_every_database! {
     a_renamed_consumer_goes_on
     a_required_consumer_is_kept
     an_operator_pauses_and_resumes
+    a_consumer_that_nobody_runs_is_counted
     a_change_names_who_is_in_its_way
 }
 
@@ -347,6 +348,23 @@ async fn an_operator_pauses_and_resumes<T: TestDb>() {
     relay.stop().await;
     assert!(matches!(operator.resume("other").await, Err(ConsumerError::Unregistered { .. })));
     assert!(matches!(operator.pause("other", None, "").await, Err(ConsumerError::Unregistered { .. })));
+}
+
+async fn a_consumer_that_nobody_runs_is_counted<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let sink = RecordingSink::new();
+    let gauges = Gauges::default();
+    // Of this thread, on which the whole relay runs.
+    let _listening = gauges.listen();
+    let gauge = || gauges.get("outbox_consumers_nobody_runs");
+    world.relay("first", &[crm(), named("left")], &sink).run_once().await.unwrap();
+    assert_eq!(gauge(), None, "a relay that drains once tells nobody");
+    let relay = RunningRelay::start(world.relay("second", &[crm()], &sink));
+    eventually("one is left", async || gauge() == Some(1.0)).await;
+    let other = RunningRelay::start(world.relay("third", &[named("left")], &sink));
+    eventually("somebody runs it", async || gauge() == Some(0.0)).await;
+    other.stop().await;
+    relay.stop().await;
 }
 
 async fn a_change_names_who_is_in_its_way<T: TestDb>() {

@@ -15,6 +15,7 @@ use crate::databases::{TestDb, on_every_database};
 on_every_database! {
     an_invalid_payload_is_dead_with_pointers_and_never_sent
     an_event_waits_for_its_schema_without_losing_attempts
+    whoever_takes_over_looks_with_its_own_schemas
     a_producer_may_be_a_minor_ahead_or_behind
     undeclared_members_can_be_refused
     a_schema_that_nothing_fits_holds_events_back_instead_of_killing_them
@@ -120,6 +121,25 @@ async fn an_event_waits_for_its_schema_without_losing_attempts<T: TestDb>() {
     let relay = world.builder_with(settings).schemas(schemas).consumer(crm(), sink.clone()).build().unwrap();
     relay.run_once().await.unwrap();
     assert_eq!(world.dead().await[0].reason, "schema_missing");
+}
+
+/// The one before has parked the lane until nobody knows when; who comes may be a release ahead.
+async fn whoever_takes_over_looks_with_its_own_schemas<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let registry = Registry::new();
+    let events = world.publish(&["1", "1", "2"]).await;
+    let sink = RecordingSink::new();
+    let relay = || {
+        let builder = world.builder_with(quick_settings()).schemas(registry.open());
+        builder.consumer(crm(), sink.clone()).build().unwrap()
+    };
+    assert_eq!(relay().run_once().await.unwrap(), 0);
+    world.settled_but("crm", events[2].id, 2).await;
+    registry.write("v1.0.json", NUMBERED);
+    let relay = RunningRelay::start(relay());
+    sink.wait_for_delivered(3).await;
+    world.settled("crm", events[2].id).await;
+    relay.stop().await;
 }
 
 async fn a_producer_may_be_a_minor_ahead_or_behind<T: TestDb>() {

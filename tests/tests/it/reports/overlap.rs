@@ -40,14 +40,15 @@ async fn a_handler_near_its_limit_runs_once_however_many_relays_there_are<T: Tes
     let world = World::<T>::new().await;
     let sink = RecordingSink::new();
     let mut settings = delivering(quick_settings());
-    settings.lease = Duration::from_millis(900);
+    settings.lease = Duration::from_millis(1_500);
+    settings.deadline = settings.lease / 3;
     let relays: Vec<_> = ["a", "b", "c"]
         .into_iter()
         .map(|name| {
             let mut settings = settings.clone();
             settings.name = name.to_owned();
-            let spec = crm().timeout(Duration::from_millis(850)).unwrap().max_in_flight(2).unwrap();
-            let slow = Arc::new(Slow { takes: Duration::from_millis(600), sink: sink.clone() });
+            let spec = crm().timeout(Duration::from_millis(1_400)).unwrap().max_in_flight(2).unwrap();
+            let slow = Arc::new(Slow { takes: Duration::from_secs(1), sink: sink.clone() });
             RunningRelay::start(world.builder_with(settings).consumer(spec, slow).build().unwrap())
         })
         .collect();

@@ -123,8 +123,9 @@ async fn a_dropped_relay_leaves_no_session_in_a_transaction() {
     for _ in 0..40 {
         published.extend(world.publish(&["1", "2", "3"]).await);
         let mut settings = impatient();
-        settings.lease = Duration::from_millis(30);
-        let spec = crm().timeout(Duration::from_millis(20)).unwrap();
+        settings.lease = Duration::from_millis(90);
+        settings.deadline = settings.lease / 3;
+        let spec = crm().timeout(Duration::from_millis(60)).unwrap();
         let relay = builder_through(&world, &proxy, settings).await.consumer(spec, sink.clone());
         let relay = RunningRelay::start(relay.build().unwrap());
         tokio::time::sleep(Duration::from_millis(rand::random_range(0..80))).await;

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::{Delivery, Outcome, Sink};
-use outbox_tests::{Call, PgTestDb, RecordingSink, RunningRelay, SqliteTestDb, eventually, quick_settings};
+use outbox_tests::{
+    Call, PgTestDb, Proxy, RecordingSink, RunningRelay, SqliteTestDb, eventually, quick_settings,
+};
 
 use crate::databases::{TestDb, on_every_database};
 use crate::relay::order::assert_in_order;
@@ -203,16 +205,17 @@ async fn a_blocked_thread_keeps_no_lease<T: TestDb>() {
     let world = World::<T>::new().await;
     let sink = RecordingSink::scripted(|call| {
         if aggregate(call) == "slow" && call.attempt == 1 {
-            std::thread::sleep(Duration::from_millis(3 * 600));
+            std::thread::sleep(Duration::from_millis(3 * 1_200));
         }
         Outcome::Delivered
     });
     let mut settings = delivering(quick_settings());
-    settings.lease = Duration::from_millis(600);
+    settings.lease = Duration::from_millis(1_200);
+    settings.deadline = settings.lease / 3;
     let build = |name: &str| {
         let mut settings = settings.clone();
         settings.name = name.to_owned();
-        let spec = crm().timeout(Duration::from_millis(500)).unwrap();
+        let spec = crm().timeout(Duration::from_secs(1)).unwrap();
         RunningRelay::start(world.builder_with(settings).consumer(spec, sink.clone()).build().unwrap())
     };
     let relays = [build("a"), build("b")];
@@ -233,4 +236,61 @@ async fn a_blocked_thread_keeps_no_lease_on_postgres() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_blocked_thread_keeps_no_lease_on_sqlite() {
     Box::pin(a_blocked_thread_keeps_no_lease::<SqliteTestDb>()).await;
+}
+
+/// A failing event that came into a gap asks whether a later one of its aggregate has gone. Its aggregate has many later
+/// events, and the consumer wants none of them.
+#[tokio::test]
+async fn a_long_lane_of_unwanted_events_holds_up_nobody() {
+    const UNWANTED: usize = 20_000;
+    let world = World::<PgTestDb>::new().await;
+    let sink = RecordingSink::scripted(|call| match aggregate(call).as_str() {
+        "dead" => Outcome::Retry { error: "503".into(), after: None },
+        _ => Outcome::Delivered,
+    });
+    let spec = || {
+        let spec = crm().retry(patient(1_000, Duration::from_secs(600)));
+        spec.events(["customer.changed"]).unwrap()
+    };
+    world.builder().consumer(spec(), sink.clone()).build().unwrap().run_once().await.unwrap();
+    world.publish(&["dead"]).await;
+    let unwanted = format!(
+        "INSERT INTO outbox.event (event_type, aggregate_type, aggregate_id, payload)
+        SELECT 'customer.ignored', 'customer', 'dead', '{{}}' FROM generate_series(1, {UNWANTED})"
+    );
+    let hole = format!("UPDATE outbox.consumer SET settled = '{{[2,{})}}'", UNWANTED + 2);
+    for sql in [unwanted, hole] {
+        sqlx::query(sqlx::AssertSqlSafe(sql)).execute(&world.pool).await.unwrap();
+    }
+    let healthy = world.publish(&["healthy"]).await.remove(0).id;
+    let proxy = Proxy::start(world.db.server_addr()).await;
+    let relay = super::builder_through(&world, &proxy, delivering(quick_settings())).await;
+    let relay = RunningRelay::start(relay.consumer(spec(), sink.clone()).build().unwrap());
+    sink.wait_for_delivered(1).await;
+    world.settled_but("crm", healthy, 1).await;
+    relay.stop().await;
+    assert_eq!(sink.delivered(), [healthy]);
+    let asked = proxy.statements().iter().filter(|sql| sql.contains("AS has_older")).count();
+    assert!(asked <= 6, "{asked} statements for one question about {UNWANTED} events");
+}
+
+/// Reminders that are due at the same time.
+#[tokio::test]
+async fn events_that_wait_alone_are_read_together() {
+    const EVENTS: usize = 300;
+    let world = World::<PgTestDb>::new().await;
+    let sink = RecordingSink::scripted(|call| match call.attempt {
+        1 => Outcome::Retry { error: "503".into(), after: None },
+        _ => Outcome::Delivered,
+    });
+    let last = world.publish(&[""; EVENTS]).await.pop().unwrap().id;
+    let proxy = Proxy::start(world.db.server_addr()).await;
+    let spec = crm().retry(patient(10, Duration::from_millis(500))).max_in_flight(EVENTS).unwrap();
+    let relay = super::builder_through(&world, &proxy, delivering(quick_settings())).await;
+    let relay = RunningRelay::start(relay.consumer(spec, sink.clone()).build().unwrap());
+    sink.wait_for_delivered(EVENTS).await;
+    world.settled("crm", last).await;
+    relay.stop().await;
+    let statements = proxy.statements().len();
+    assert!(statements < EVENTS, "{statements} statements for {EVENTS} events that failed once");
 }
