@@ -64,7 +64,9 @@ pub const FAULTS: &[&str] = &[
     "late-covered",
     // Duties and changes.
     "record-covered",
+    "record-unsettled",
     "compact-young",
+    "compact-unsettled",
     "reset-keeps-stalls",
     "resize-keeps-foreign",
 ];

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use outbox_sdk::Tables;
 
-use super::error::Finding;
+use super::error::{Finding, Findings};
 use super::reader::{Field, Problem, Section, as_integer, as_text, read_node};
 use super::secret::{Environment, Secret, resolve};
+use super::units;
 use crate::maintenance::RetainFor;
 use crate::{MissingSchema, UndeclaredMembers};
 

@@ -19,6 +19,8 @@ const CHANGES: &[(&str, &str, &str)] = &[
     ("xid-expiry", "holders", include_str!("planted/xid_expiry.sql")),
     ("id-before-lock", "append", include_str!("planted/id_before_lock.sql")),
     ("record-covered", "record", include_str!("planted/record_covered.sql")),
+    ("record-unsettled", "record", include_str!("planted/record_unsettled.sql")),
+    ("compact-unsettled", "compact", include_str!("planted/compact_unsettled.sql")),
     ("compact-young", "compact", include_str!("planted/compact_young.sql")),
     ("reset-keeps-stalls", "reset_stalls", include_str!("planted/reset_keeps_stalls.sql")),
     ("bulk-without-locks", "append_all", include_str!("planted/bulk_without_locks.sql")),
