@@ -90,6 +90,7 @@ async fn a_row_that_the_server_cannot_print_fails_alone() {
     let after = world.publish(&["1", "2"]).await;
     let mut settings = delivering(quick_settings());
     settings.lease = std::time::Duration::from_secs(20);
+    settings.deadline = std::time::Duration::from_secs(4);
     settings.read_rows = 8;
     let sink = RecordingSink::new();
     let relay = world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap();
