@@ -48,8 +48,8 @@ async fn main() {
 
 async fn run<DB: Backend + Migratable>(pool: Pool<DB>) {
     let mut settings = Settings::default();
-    settings.lease = Duration::from_secs(3);
-    settings.deadline = Duration::from_secs(1);
+    settings.lease = Duration::from_secs(2);
+    settings.deadline = settings.lease / 3;
     settings.poll_max = Duration::from_millis(50);
     settings.missing_schema = MissingSchema::Deliver;
     let retry = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(20)]), max_attempts: 3 };

@@ -33,7 +33,7 @@ async fn a_registered_consumer_that_nobody_runs_is_reported<T: TestDb>() {
     left.run_once().await.unwrap();
 
     let receiver = Receiver::start().await;
-    let relay = stage.relay(&receiver.url(), "2s", "1500ms");
+    let relay = stage.relay_with(&receiver.url(), "lease = \"3s\"", "start = \"earliest\"\ntimeout = \"1s\"");
     let line = relay.wait_for_line("who is left", |line| line.contains("no running relay can run")).await;
     assert!(line.contains("WARN") && line.contains("left") && !line.contains("crm"), "{line}");
     assert!(line.contains("outbox consumer remove"), "{line}");
@@ -47,7 +47,7 @@ async fn a_registered_consumer_that_nobody_runs_is_reported<T: TestDb>() {
     assert_eq!((able("left"), able("crm")), (0, 1), "{consumers}");
     let text = outbox(&stage, &["consumers"]).await;
     let remark = text.lines().find(|line| line.starts_with("left")).unwrap();
-    assert!(remark.contains("no running relay"), "{text}");
+    assert!(remark.contains("No running relay"), "{text}");
 }
 
 /// Half a configuration would be a relay that silently does not deliver.
