@@ -378,8 +378,10 @@ impl Slot {
             self.pending.stalls.remove(lane);
             self.pending.resumed.insert(lane.clone());
         }
-        // What came meanwhile waits for the commit; with nothing there, the commit waits for company.
-        self.pending.urgent |= state.committing && !(state.waiting.is_empty() && state.replays.is_empty());
+        // What came meanwhile waits for the commit, and so does the next event while they go one at a time; else the commit
+        // waits for company.
+        let awaited = self.caution.is_some() || !state.waiting.is_empty() || !state.replays.is_empty();
+        self.pending.urgent |= state.committing && awaited;
         if state.may_send() && !state.listed_ready {
             state.listed_ready = true;
             let list = if state.stall.is_some() { &mut self.resumed_ready } else { &mut self.ready };
