@@ -74,6 +74,7 @@ pub(crate) fn passes<DB: Backend>(error: &sqlx::Error) -> bool {
             | Fault::AggregateBusy
             | Fault::TimedOut
             | Fault::Retryable
+            | Fault::NotReady
             | Fault::ServerTrouble
     )
 }

@@ -121,6 +121,7 @@ impl PublishError {
             | Fault::NoDatabase
             | Fault::NotLetIn
             | Fault::Denied
+            | Fault::NotReady
             | Fault::ServerTrouble
             | Fault::Other => Self::Database(error),
         }

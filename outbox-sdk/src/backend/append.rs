@@ -37,6 +37,8 @@ pub enum Fault {
     NotLetIn,
     /// The role lacks a right on one of the tables (PostgreSQL's message names it), or the file's permissions forbid it.
     Denied,
+    /// Something is not in the state that the statement needs: a database that takes no connections at the moment, say.
+    NotReady,
     /// The server itself is in trouble: a disk that is full or fails, no memory, damaged data, a bug.
     ServerTrouble,
     /// A statement that the driver prepared is not there, or was there before: a pooler in transaction mode is in between.

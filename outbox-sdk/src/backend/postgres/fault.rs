@@ -31,6 +31,8 @@ fn by_sqlstate(code: &str) -> Fault {
         "26000" | "42P05" => Fault::Pooler,
         "42501" => Fault::Denied,
         "3D000" => Fault::NoDatabase,
+        // Object not in prerequisite state: of a connection, a database that takes none at the moment.
+        "55000" => Fault::NotReady,
         // Shutdowns and ended sessions, a server without room.
         "57P01" | "57P02" | "57P03" | "57P04" | "57P05" | "25P03" | "25P04" | "53300" => Fault::Connection,
         _ => match code.get(..2) {
@@ -75,6 +77,7 @@ mod tests {
             ("26000", Fault::Pooler),
             ("42P05", Fault::Pooler),
             ("42501", Fault::Denied),
+            ("55000", Fault::NotReady),
             ("53100", Fault::ServerTrouble),
             ("53400", Fault::ServerTrouble),
             ("58030", Fault::ServerTrouble),
