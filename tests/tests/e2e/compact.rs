@@ -89,6 +89,9 @@ async fn a_failed_run_says_why_and_exits_3() {
     PgTestDb::execute(&mut stage.pool.acquire().await.unwrap(), refuse).await.unwrap();
     let (code, stdout, stderr) = compact(&stage, &[]).await;
     assert_eq!((code, stdout.as_str()), (Some(3), ""), "{stderr}");
-    assert!(stderr.contains("the database failed") && stderr.contains("insufficient_privilege"), "{stderr}");
+    assert!(
+        stderr.contains("the role lacks a right") && stderr.contains("insufficient_privilege"),
+        "{stderr}"
+    );
     assert_eq!(stored(&stage).await, 2);
 }
