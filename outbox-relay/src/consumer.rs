@@ -226,7 +226,7 @@ impl ConsumerSpec {
     /// Receives exactly these event types, each in its major: the `PINS` of generated code.
     ///
     /// ```
-    /// # use outbox_relay::{ConsumerSpec, SpecError};
+    /// # use outbox_relay::consumer::{ConsumerSpec, SpecError};
     /// mod events {
     ///     pub const CONSUMER: &str = "crm";
     ///     pub const PINS: &[(&str, u32)] = &[("entity.customer.updated", 2)];
