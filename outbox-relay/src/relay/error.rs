@@ -63,7 +63,7 @@ pub enum RelayError {
     /// The tables are not those that this release knows.
     #[error("the tables do not fit this release")]
     Migrations(#[source] MigrateError),
-    /// A consumer cannot be run safely. [`run`](Relay::run) says so in the log and keeps trying.
+    /// A consumer cannot be run safely. [`run`](super::Relay::run) says so in the log and keeps trying.
     #[error("consumer `{consumer}` cannot be run: {problem}")]
     Unsafe {
         /// The consumer.
@@ -71,7 +71,7 @@ pub enum RelayError {
         /// What is wrong, and what to do.
         problem: String,
     },
-    /// A drain could not go on with a consumer. [`run`](Relay::run) says so in the log and waits.
+    /// A drain could not go on with a consumer. [`run`](super::Relay::run) says so in the log and waits.
     #[error(
         "consumer `{consumer}` is not registered with the configuration of this relay any more: another relay has registered \
          another one meanwhile, or an operator has removed it. Run again with the configuration that is meant"

@@ -10,7 +10,7 @@
 //! assert!(matches!(&refused[..], [CodegenError::UnknownType { .. }]));
 //! ```
 //!
-//! A schema becomes types in three steps: [`lower`] makes names and types of it and refuses what has no type, `rust` and
+//! A schema becomes types in three steps: `lower` makes names and types of it and refuses what has no type, `rust` and
 //! `typescript` make text of those, and [`difference`] compares a file with what it should be.
 
 mod alternatives;

@@ -18,7 +18,7 @@ const CONFIG: &str = "outbox.toml";
 /// Arguments of `outbox codegen`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The configuration file, with a [codegen].
+    /// The configuration file, with a `[codegen]` section.
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
     /// Write nothing; exit 1 and say what changed if the file is not what it should be.
