@@ -25,15 +25,15 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::routing::post;
-use outbox_sdk::webhook::axum::Verified;
-use outbox_sdk::webhook::{ReceiveError, Receiver, Secret};
-use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox, Migrator};
+use outbox_sdk::webhook::axum::handle;
+use outbox_sdk::webhook::{Endpoint, EndpointError, Receiver, Secret};
+use outbox_sdk::{Envelope, Handler, HandlerError, Inbox, Migrator};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 
 type Failure = Box<dyn std::error::Error>;
-type Checked<T> = Result<T, ReceiveError>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -50,22 +50,17 @@ async fn main() -> Result<(), Failure> {
 pub(crate) async fn app(pool: SqlitePool, secret: &str) -> Result<Router, Failure> {
     Migrator::inbox().run(&pool).await?;
     sqlx::query("CREATE TABLE IF NOT EXISTS received (payload TEXT)").execute(&pool).await?;
-    let inbox = Inbox::new(pool, "receiver");
-    let hook = move |delivery| take(inbox.clone(), delivery);
-    Ok(Router::new().route("/hooks", post(hook)).with_state(Arc::new(Receiver::new(Secret::parse(secret)?))))
+    let receiver = Receiver::new(Secret::parse(secret)?);
+    let endpoint = Endpoint::new(receiver, Inbox::new(pool, "receiver"), Store);
+    Ok(Router::new().route("/hooks", post(hook)).with_state(Arc::new(endpoint)))
 }
 
-/// 2xx is answered only after the effect is committed; 410 makes the event a dead letter; else the relay tries again.
-async fn take(inbox: Inbox<Sqlite>, delivery: Checked<Verified>) -> Checked<StatusCode> {
-    let event = delivery.inspect_err(|refused| println!("refused: {refused}"))?.0.envelope;
-    let (note, status) = match inbox.handle(&Store, &event).await {
-        Ok(Effect::Done) => ("stored", StatusCode::NO_CONTENT),
-        Ok(Effect::AlreadyProcessed) => ("seen before", StatusCode::NO_CONTENT),
-        Err(HandlerError::Reject(_)) => ("never", StatusCode::GONE),
-        Err(_) => ("not now", StatusCode::SERVICE_UNAVAILABLE),
-    };
-    println!("{note}: {} {} {}", event.event_type, event.event_id, event.payload);
-    Ok(status)
+/// 2xx only after the effect is committed; what else the sender is to do, `EndpointError` answers.
+async fn hook(
+    State(endpoint): State<Arc<Endpoint<Sqlite, Store>>>,
+    request: Request,
+) -> Result<StatusCode, EndpointError> {
+    handle(&endpoint, request).await.inspect_err(|refused| println!("{refused}"))
 }
 
 struct Store;
@@ -73,6 +68,7 @@ struct Store;
 impl Handler<Sqlite> for Store {
     async fn handle(&self, event: &Envelope, tx: &mut Transaction<'_, Sqlite>) -> Result<(), HandlerError> {
         sqlx::query("INSERT INTO received VALUES (?)").bind(&event.payload).execute(&mut **tx).await?;
+        println!("storing {} {} {}", event.event_type, event.event_id, event.payload);
         Ok(())
     }
 }

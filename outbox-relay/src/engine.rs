@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use outbox_sdk::backend::{Claimed, Fence, StoredEvent};
 use outbox_sdk::{Backend, Lane, Tables, slot_of};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::attempt::{Attempted, Consumer, Lease, attempt, judge};
@@ -36,6 +36,7 @@ use crate::session::{Session, SessionError};
 use crate::shared_read::Seat;
 use crate::slot::{Bounds, Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
+use crate::turn::Turn;
 use crate::wakes::{Spacing, Wakes};
 
 use self::decisions::Decisions;
@@ -133,9 +134,8 @@ pub(crate) struct Engine<DB: Backend> {
     decisions: Decisions,
     /// When dead gaps are looked into again.
     next_sweep: Instant,
-    /// While events go one at a time: this engine may have one on its way; else when it asks again.
-    turn: Option<OwnedSemaphorePermit>,
-    next_turn: Instant,
+    /// While events go one at a time: whether this engine may have one on its way.
+    turn: Turn,
     /// When a waiting event was last said aloud.
     complained: Option<Instant>,
     /// Somebody asks for the slot.
@@ -185,8 +185,7 @@ impl<DB: Backend> Engine<DB> {
             near_head: false,
             decisions: Decisions::new(now),
             next_sweep: now + settings.sweep_interval,
-            turn: None,
-            next_turn: now,
+            turn: Turn::None,
             complained: None,
             wanted: false,
             processed: 0,
@@ -294,7 +293,6 @@ impl<DB: Backend> Engine<DB> {
             slot: &self.slot,
             breaker: &self.breaker,
             held_until: self.held_until,
-            next_turn: self.turn.is_none().then_some(self.next_turn),
             most: self.consumer.spec.max_in_flight,
             now: self.looked,
         }

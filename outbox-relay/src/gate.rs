@@ -14,8 +14,6 @@ pub(crate) struct Gate<'a> {
     pub(crate) breaker: &'a Breaker,
     /// Until when an operator has paused the consumer.
     pub(crate) held_until: Option<Instant>,
-    /// While events go one at a time: when to ask for the turn; none = this engine has it.
-    pub(crate) next_turn: Option<Instant>,
     /// How many events may be on their way.
     pub(crate) most: usize,
     /// When the last pass has looked, whatever time it is by now.
@@ -37,10 +35,10 @@ impl Gate<'_> {
         self.slot.is_cautious() && !self.slot.is_counting() && self.slot.may_send()
     }
 
-    /// When something goes that waits for nothing but time: later than `now`, if the pass has sent what may go.
+    /// When something goes that waits for nothing but time: later than `now`, if the pass has sent what may go. What waits
+    /// for its turn waits for somebody.
     pub(crate) fn opens(&self) -> Option<Instant> {
-        let counts = self.counts();
-        if !counts && !self.slot.has_next() {
+        if !self.counts() && !self.slot.has_next() {
             return None;
         }
         if self.is_held() {
@@ -48,7 +46,7 @@ impl Gate<'_> {
         }
         match self.room() {
             0 => self.breaker.next_room(self.now),
-            _ => self.next_turn.filter(|_| counts),
+            _ => None,
         }
     }
 }

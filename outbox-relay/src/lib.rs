@@ -33,6 +33,7 @@ mod shared_read;
 pub mod sink;
 mod slot;
 mod telemetry;
+mod turn;
 mod wakes;
 
 pub use attempt::MissingSchema;

@@ -205,6 +205,7 @@ impl<DB: Backend> Owner<DB> {
                     telemetry.database_error();
                     let pause = backoff.failed((self.company.settings.random)());
                     self.complain(&stop, pause);
+                    engine.leave_turn();
                     tokio::select! {
                         () = tokio::time::sleep(pause) => {}
                         () = self.stop.cancelled() => {}
@@ -257,8 +258,9 @@ impl<DB: Backend> Owner<DB> {
                 slot,
                 error,
                 retry_in = ?pause,
-                "the database answers too late: it is busy, or something holds a lock (look for wait_event_type = 'Lock' in \
-                 pg_stat_activity); nothing new is read, nothing is settled"
+                "the database answers too late: it is busy, or something holds a lock (on PostgreSQL, look for wait_event_type = \
+                 'Lock' in pg_stat_activity; on SQLite, for a process with a long write transaction); nothing new is read, \
+                 nothing is settled"
             ),
             _ => tracing::warn!(
                 consumer,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use outbox_sdk::backend::{Batch, Notices, ReplayPage, ReplayRead, ReplayRequest};
 use outbox_sdk::{Backend, Lane};
 
-use super::{Engine, Stop, is_foreign, lane_of};
+use super::{Engine, Stop, lane_of};
 use crate::session::within;
 
 /// How many dead letters go again at most in each [`ROUND`], and are in memory for it: a mass replay must not crowd out
@@ -117,9 +117,6 @@ impl<DB: Backend> Engine<DB> {
                 self.slot.refuse_replay(id, error.to_owned());
                 continue;
             };
-            if is_foreign(&self.consumer, self.slot_number, &stored) {
-                continue; // Its owner looks for it too.
-            }
             match lane_of(&self.consumer, self.slot_number, &stored) {
                 Some(lane) => self.slot.replay(lane, stored, request.attempts),
                 None => self.slot.refuse_replay(

@@ -25,6 +25,7 @@ impl<DB: Backend> Engine<DB> {
         tokio::select! {
             Some(ended) = self.sends.join_next() => self.ended(ended),
             () = page => {}
+            () = self.turn.granted_to_us() => {}
             // The cycle sees to it; without a sender nothing changes any more.
             Ok(()) = schemas_changed.changed() => {}
             () = tokio::time::sleep_until(at.into()) => {}
@@ -78,6 +79,7 @@ impl<DB: Backend> Engine<DB> {
     pub(crate) async fn drain(&mut self, until: Instant) -> Result<(), Stop> {
         crash_point("drain_start");
         self.leave();
+        self.leave_turn();
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
         loop {
             match self.drain_step(until).await {

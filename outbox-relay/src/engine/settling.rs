@@ -125,6 +125,8 @@ impl<DB: Backend> Engine<DB> {
     fn committed(&mut self, fence: Fence, began: Instant, took: Duration) {
         self.fence = fence;
         self.slot.committed();
+        // What its event came to is committed: the others have theirs.
+        self.turn.end(self.slot.is_counting());
         self.outcome_unknown = None;
         self.lease.renew(began + self.settings.lease);
         self.renewed = began;

@@ -399,7 +399,11 @@ impl Database {
             // Dead as it was while the attempt was made, it could be decided about: that stands.
             ReplayResult::Delivered { counted: true, .. }
             | ReplayResult::Failed { counted: Some(_), .. }
-            | ReplayResult::Recalled { .. } => return,
+            | ReplayResult::Recalled { .. }
+                if letter.state != State::Dead =>
+            {
+                return;
+            }
             other => panic!("{other:?} does not begin from {letter:?}"),
         };
         *letter = Letter { state, attempts };

@@ -1,11 +1,13 @@
 //! The gate, the breaker and the slot together, by a clock of their own: whatever the destination does, nobody comes back
 //! for a time that is over, and nobody sleeps while something may go.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Lane;
 use outbox_sdk::backend::Holders;
 use proptest::prelude::*;
+use tokio::sync::Semaphore;
 
 use super::super::{Bounds, Slot, Verdict};
 use super::bench::BOUNDS;
@@ -14,8 +16,8 @@ use super::model::config;
 use crate::breaker::{Answered, Breaker};
 use crate::gate::Gate;
 use crate::sink::Outcome;
+use crate::turn::Turn;
 
-const TURN: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_secs(30);
 
 /// What a destination says, and after how many milliseconds.
@@ -35,8 +37,8 @@ struct Scene {
     caution: usize,
     /// An operator's pause, in milliseconds from the start.
     held: Option<u64>,
-    /// Another engine has the turn in so many of ten tries.
-    others: usize,
+    /// How many other engines have their turn before this one, each for 10 ms.
+    others: u32,
 }
 
 fn scene() -> impl Strategy<Value = Scene> {
@@ -56,7 +58,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         prop_oneof![Just(1_usize), Just(2), Just(32)],
         prop_oneof![2 => Just(0_usize), 1 => 1_usize..40],
         prop::option::weighted(0.3, 0_u64..60_000),
-        0_usize..10,
+        0_u32..10,
     )
         .prop_map(|(events, says, most, caution, held, others)| Scene {
             events,
@@ -81,10 +83,9 @@ fn gate<'a>(
     slot: &'a Slot,
     breaker: &'a Breaker,
     held_until: Option<Instant>,
-    next_turn: Option<Instant>,
     now: Instant,
 ) -> Gate<'a> {
-    Gate { slot, breaker, held_until, next_turn, most: scene.most, now }
+    Gate { slot, breaker, held_until, most: scene.most, now }
 }
 
 /// Runs it for two minutes as the engine does; returns how many passes did nothing.
@@ -100,7 +101,9 @@ fn run(scene: &Scene) -> usize {
     slot.accept(batch, &Holders::default(), |event| lane_of(event, true)).unwrap();
     let mut breaker = Breaker::claimed(None, 0, start);
     let held_until = scene.held.map(|held| start + Duration::from_millis(held));
-    let (mut turn, mut next_turn, mut tries) = (false, start, 0);
+    let turns = Arc::new(Semaphore::new(1));
+    // Who has the turn meanwhile, and until when.
+    let (mut turn, mut other) = (Turn::None, None);
     let mut said = scene.says.iter().cycle();
     let mut sends: Vec<OnItsWay> = Vec::new();
     let mut parked: Vec<(Instant, Lane)> = Vec::new();
@@ -108,6 +111,7 @@ fn run(scene: &Scene) -> usize {
     while now < start + Duration::from_secs(120) {
         let mut did = slot.has_changes();
         slot.committed();
+        turn.end(slot.is_counting());
         breaker.written_blindly();
         sends.sort_by_key(|send| send.answered);
         let answered = sends.partition_point(|send| send.answered <= now);
@@ -148,25 +152,37 @@ fn run(scene: &Scene) -> usize {
         breaker.look(now);
         // As `engine/caution.rs` does.
         slot.leave_caution();
-        if turn && !slot.is_counting() && !slot.has_changes() {
-            (turn, next_turn) = (false, now + TURN);
+        turn.end(slot.is_counting() || slot.has_changes());
+        other = other.filter(|(_, until)| *until > now);
+        if gate(scene, &slot, &breaker, held_until, now).room() == 0 {
+            slot.recall();
         }
-        if slot.is_cautious()
-            && slot.may_send()
-            && gate(scene, &slot, &breaker, held_until, (!turn).then_some(next_turn), now).room() > 0
-        {
-            if !turn && now >= next_turn {
-                tries += 1;
-                turn = tries % 10 >= scene.others;
-                next_turn = now + TURN;
+        let may_count = {
+            let gate = gate(scene, &slot, &breaker, held_until, now);
+            gate.counts() && gate.room() > 0
+        };
+        if !may_count {
+            turn.leave_unused();
+        } else {
+            if matches!(turn, Turn::None)
+                && scene.others > 0
+                && let Ok(permit) = Arc::clone(&turns).try_acquire_owned()
+            {
+                other = Some((permit, now + scene.others * Duration::from_millis(10)));
                 did = true;
             }
-            if turn && let Some(lane) = slot.next_to_count() {
-                slot.count(&lane, false);
+            if turn.ask(&turns) {
                 did = true;
+                if let Some(lane) = slot.next_to_count() {
+                    slot.count(&lane, false);
+                }
+                if slot.is_counting() {
+                    turn.uses();
+                }
+                turn.leave_unused();
             }
         }
-        let mut room = gate(scene, &slot, &breaker, held_until, (!turn).then_some(next_turn), now).room();
+        let mut room = gate(scene, &slot, &breaker, held_until, now).room();
         if slot.has_next() && breaker.is_probing() && room > 0 {
             breaker.probed(now);
         }
@@ -180,23 +196,35 @@ fn run(scene: &Scene) -> usize {
             let answered = now + Duration::from_millis(takes);
             sends.push(OnItsWay { answered, sent: now, lane: send.lane, says, attempts: send.attempts });
         }
+        let stuck = gate(scene, &slot, &breaker, held_until, now).room() == 0
+            && sends.is_empty()
+            && !slot.has_changes();
+        assert!(!stuck || !matches!(turn, Turn::Ours { .. }), "keeps the turn and makes nothing of it");
         idle += usize::from(!did);
-        let opens = gate(scene, &slot, &breaker, held_until, (!turn).then_some(next_turn), now).opens();
+        let opens = gate(scene, &slot, &breaker, held_until, now).opens();
         assert!(
             opens.is_none_or(|at| at > now),
             "comes back for a time that is over, {:?} ago",
             opens.map(|at| now - at)
         );
-        let waits = slot.has_next()
-            || gate(scene, &slot, &breaker, held_until, (!turn).then_some(next_turn), now).counts();
+        let waits = slot.has_next() || gate(scene, &slot, &breaker, held_until, now).counts();
+        let granted = match turn {
+            Turn::Queued(_) => other.as_ref().map(|(_, until)| *until),
+            Turn::None | Turn::Ours { .. } => None,
+        };
         assert!(
-            !waits || opens.is_some() || !sends.is_empty() || slot.has_changes(),
+            !waits || opens.is_some() || granted.is_some() || !sends.is_empty() || slot.has_changes(),
             "sleeps although something waits: {slot:?} {breaker:?}"
         );
         // What is written comes back a moment later.
         let changes = slot.has_changes().then_some(now + Duration::from_millis(1));
         let answers = sends.iter().map(|send| send.answered.max(now + Duration::from_micros(1)));
-        let next = answers.chain(parked.iter().map(|(due, _)| *due)).chain(opens).chain(changes).min();
+        let next = answers
+            .chain(parked.iter().map(|(due, _)| *due))
+            .chain(opens)
+            .chain(granted)
+            .chain(changes)
+            .min();
         now = next.unwrap_or(start + Duration::from_secs(120));
     }
     idle
