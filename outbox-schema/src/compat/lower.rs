@@ -127,6 +127,12 @@ impl<'a> Alt<'a> {
         .into()
     }
 
+    /// Whether a keyword that this form has no place for may declare members.
+    pub(super) fn hides_members(&self) -> bool {
+        let hides = |keyword: &str| matches!(keyword, "if" | "dependentSchemas" | "$ref" | "allOf" | "anyOf");
+        self.opaque.iter().any(|(_, keyword)| hides(keyword))
+    }
+
     pub(super) fn kinds(&self) -> u8 {
         match &self.shape {
             Shape::Literals(values) => values.iter().fold(0, |kinds, value| kinds | kind_of(value)),
@@ -284,7 +290,7 @@ impl<'a> World<'a> {
         let mut literals: Option<Vec<Value>> = None;
         let mut excluded = Vec::new();
         let mut nots = Vec::new();
-        let in_place = ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"]
+        let in_place = ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "contains"]
             .iter()
             .any(|keyword| schema.contains_key(*keyword));
 
@@ -531,10 +537,9 @@ impl<'a> World<'a> {
             }
         }
         if let Some(rest) = schema.get("unevaluatedProperties") {
-            let hidden = schema.contains_key("if") || schema.contains_key("dependentSchemas");
             let rest = self.child(loc, rest, "unevaluatedProperties", None);
             for alt in &mut alts {
-                close_unevaluated(alt, loc, rest, hidden);
+                close_unevaluated(alt, loc, rest);
             }
         }
         alts
@@ -668,7 +673,8 @@ pub(super) fn opaque_any<'a>(loc: Loc, keyword: &'a str) -> Vec<Alt<'a>> {
     alts
 }
 
-fn close_unevaluated<'a>(alt: &mut Alt<'a>, loc: Loc, rest: Loc, hidden: bool) {
+fn close_unevaluated<'a>(alt: &mut Alt<'a>, loc: Loc, rest: Loc) {
+    let hidden = alt.hides_members();
     let Shape::Object(objects) = &mut alt.shape else { return };
     if objects.layers.iter().any(|(layer, _)| layer.explicit && !layer.closure) {
         return;

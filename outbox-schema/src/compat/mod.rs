@@ -63,7 +63,10 @@ const STACK: usize = 64 << 20;
 /// [undecided](Verdict::Undecided), as is whatever cannot be proved.
 #[must_use]
 pub fn compare(old: &Value, new: &Value) -> Comparison {
-    if [old, new].into_iter().any(|document| is_deep(document) || is_broad(document)) {
+    let unfit = |document| {
+        is_deep(document) || is_broad(document) || !jsonschema::draft202012::meta::is_valid(document)
+    };
+    if [old, new].into_iter().any(unfit) {
         return undecided();
     }
     if Fingerprint::of(old) == Fingerprint::of(new) {

@@ -203,8 +203,9 @@ impl<'t> Scan<'t> {
     }
 }
 
-/// As GitHub's commands ask for.
-pub(super) fn escape(text: &str, property: bool) -> String {
+/// A text as GitHub's commands ask for it: `property` for one before the `::`.
+#[must_use]
+pub fn escape(text: &str, property: bool) -> String {
     let mut escaped = text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
     if property {
         escaped = escaped.replace(':', "%3A").replace(',', "%2C");

@@ -175,7 +175,7 @@ impl<'a> Lowering<'_, 'a> {
                 continue;
             }
             let (closed, closing) = match keyword.as_str() {
-                "not" | "if" => (false, false),
+                "not" | "if" | "contains" => (false, false),
                 "allOf" | "anyOf" | "oneOf" | "then" | "else" | "dependentSchemas" => (false, closing),
                 _ => (closing, closing),
             };
@@ -214,6 +214,9 @@ impl<'a> Lowering<'_, 'a> {
                             match ends {
                                 (Ok(min), Ok(max)) if typed => {
                                     all.push(json!({"minimum": min, "maximum": max}));
+                                    if !schema.contains_key("type") && !self.closing {
+                                        all.push(json!({"anyOf": [{"not": {"type": "number"}}, {"type": "integer"}]}));
+                                    }
                                 }
                                 _ if typed && !self.closing => all.push(json!({"format": "outbox-unknown"})),
                                 _ => {}

@@ -371,6 +371,62 @@ fn keywords_that_are_not_understood() {
     assert_ne!(compare(&json!({"type": "string"}), &circle).backward, Verdict::Compatible);
 }
 
+/// Changes that break old readers or stored events in ways that stand beside a keyword, not in it.
+#[test]
+fn what_is_not_proved_is_not_compatible() {
+    let backward = |old: &Value, new: &Value| compare(old, new).backward;
+    let pair =
+        |slots: usize| json!({"type": "array", "prefixItems": vec![json!({"type": "integer"}); slots]});
+    let closed_list = |target: Value| json!({"type": "object", "properties": {"v": {"$ref": "#/$defs/T", "unevaluatedItems": false}}, "$defs": {"T": target}});
+    let (k, int, text) = (json!({"type": "string"}), json!({"type": "integer"}), json!({"type": "string"}));
+    let conditional = json!({"if": {"required": ["k"]}, "then": {"properties": {"b": int}}});
+    let mut frees = conditional.clone();
+    frees["type"] = json!("object");
+    frees["properties"] = json!({"k": k});
+    let inside = json!({
+        "type": "object", "properties": {"k": k}, "allOf": [conditional], "unevaluatedProperties": false,
+    });
+    let both = json!({"type": "object", "properties": {"k": k, "b": text}});
+    let deep = |levels: usize, root: &str, leaf: Value| {
+        let inner = (0..levels).fold(leaf, |inner, _| json!({"allOf": [inner]}));
+        json!({"type": root, "allOf": [inner]})
+    };
+    for (old, new) in [
+        (closed_list(pair(2)), closed_list(pair(1))),
+        (frees, both.clone()),
+        (inside, both),
+        (
+            of(json!({"type": "array", "contains": int, "unevaluatedItems": false})),
+            of(json!({"type": "array", "items": text})),
+        ),
+        (
+            of(int.clone()),
+            of(
+                json!({"anyOf": [{"type": "number", "maximum": 5}, {"type": "number", "exclusiveMinimum": 6}]}),
+            ),
+        ),
+        (of(json!({"const": 1e15})), of(int.clone())),
+        (
+            of(json!({"const": "a"})),
+            of(
+                json!({"oneOf": [{"const": "a"}, {"type": "string", "not": {"enum": ["a"], "minLength": 5}}]}),
+            ),
+        ),
+        (of(text.clone()), of(json!({"anyOf": {"const": "x"}}))),
+        (of(json!({"enum": "x"})), of(text)),
+        (of(json!({"type": "number", "multipleOf": 1})), of(int)),
+    ] {
+        assert_ne!(backward(&old, &new), Verdict::Compatible, "{old} -> {new}");
+    }
+    for levels in [38, 39, 40, 41] {
+        let (old, new) = (
+            of(deep(levels, "string", json!({"maxLength": 5}))),
+            of(deep(levels, "string", json!({"maxLength": 3}))),
+        );
+        assert_ne!(backward(&old, &new), Verdict::Compatible, "{levels}");
+    }
+}
+
 #[test]
 fn members_that_need_others() {
     let members = json!({"a": {"type": "integer"}, "b": {"type": "integer"}});

@@ -412,12 +412,13 @@ fn numbers_near(numbers: &Numbers<'_>) -> Vec<Value> {
     near.extend([2, 10, -1, 128, 4_294_967_296, 9_007_199_254_740_993].map(Decimal::of_i128));
     let mut values: Vec<Value> = near.into_iter().filter_map(Decimal::to_value).collect();
     if !numbers.integer {
-        values.extend([json!(0.5), json!(-0.5), json!(1.5)]);
+        // Whole ones too: to a Rust integer 1.0 is none.
+        values.extend([json!(0.5), json!(-0.5), json!(1.5), json!(0.0), json!(1.0)]);
         for bound in [numbers.min, numbers.max].into_iter().flatten() {
             if let Some(Value::Number(n)) = bound.value.to_value()
                 && let Some(n) = n.as_f64()
             {
-                values.extend([json!(n + 0.5), json!(n - 0.5)]);
+                values.extend([json!(n), json!(n + 0.5), json!(n - 0.5)]);
             }
         }
     }

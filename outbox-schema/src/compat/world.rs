@@ -9,10 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::decimal::{Decimal, same_value};
 use super::lower::{
-    ANY, Alt, Layer, Lists, NUMBER, OBJECT, Objects, Shape, TEXT, WHOLE, declared_names, kind_of, opaque_any,
-    types,
+    ANY, Alt, Layer, Lists, NUMBER, OBJECT, Objects, Shape, TEXT, declared_names, kind_of, opaque_any, types,
 };
-use crate::document::{join, resolve};
+use crate::document::{is_annotation, join, resolve};
 use crate::formats::options;
 
 /// A schema of either document, by number.
@@ -55,7 +54,6 @@ enum Content<'a> {
 #[derive(Debug, Default)]
 struct Brief<'a> {
     kinds: u8,
-    whole: bool,
     literals: Option<Vec<Value>>,
     excluded: Vec<Value>,
     required: Vec<&'a str>,
@@ -327,7 +325,7 @@ impl<'a> World<'a> {
         self.state(&items)
     }
 
-    /// Whether nothing at all is refused by a state.
+    /// Whether a state plainly refuses everything.
     pub(super) fn is_false(&self, state: State) -> bool {
         self.items[state.0 as usize].iter().any(|(loc, _)| *self.schema(*loc) == Value::Bool(false))
     }
@@ -424,11 +422,12 @@ impl<'a> World<'a> {
             (Shape::Literals(values), value) => Some(values.iter().any(|known| same_value(known, value))),
             (Shape::Number(numbers), Value::Number(n)) => {
                 let has = numbers.has(Decimal::of(n)?);
-                // JSON Schema takes 1.0 for an integer, the Rust types do not.
+                // JSON Schema takes 1.0 for an integer, the Rust types do not, and the validator refuses it as far as integers
+                // have a form of their own.
                 if has == Some(true)
                     && numbers.integer
                     && n.is_f64()
-                    && n.as_f64().is_some_and(|n| n.abs() < 1e15)
+                    && n.as_f64().is_some_and(|n| n >= i64::MIN as f64 && n < u64::MAX as f64)
                 {
                     None
                 } else {
@@ -532,13 +531,15 @@ impl<'a> World<'a> {
     fn look(&mut self, loc: Loc, schema: &'a Map<String, Value>, brief: &mut Brief<'a>) {
         let kinds = types(schema).unwrap_or(ANY);
         brief.kinds = kinds & ANY;
-        brief.whole = kinds & WHOLE != 0;
         match (schema.get("const"), schema.get("enum")) {
             (Some(value), _) => brief.literals = Some(vec![value.clone()]),
             (None, Some(Value::Array(values))) => brief.literals = Some(values.clone()),
             _ => {}
         }
-        if let Some(Value::Array(out)) = schema.get("not").and_then(|not| not.get("enum")) {
+        if let Some(Value::Object(not)) = schema.get("not")
+            && not.keys().all(|keyword| keyword == "enum" || is_annotation(keyword))
+            && let Some(Value::Array(out)) = not.get("enum")
+        {
             brief.excluded.clone_from(out);
         }
         brief.required.extend(
@@ -699,6 +700,9 @@ fn write(alt: &mut Alt<'_>) {
 /// The writer's closure: no members but the declared ones, unless a schema says otherwise. An open enum may get
 /// variants, which are members that it does not declare.
 fn close(alt: &mut Alt<'_>) {
+    if alt.hides_members() {
+        return;
+    }
     let Shape::Object(objects) = &mut alt.shape else { return };
     let mut layers = objects.layers.iter().map(|(layer, _)| layer).chain(&objects.also);
     if !objects.declared || objects.known.is_some() || layers.any(|layer| layer.explicit) {
@@ -738,7 +742,7 @@ pub(super) fn both(a: Option<bool>, b: Option<bool>) -> Option<bool> {
     }
 }
 
-/// The only type of a set of types.
+/// The names of a set of types.
 pub(super) fn kind_names(kinds: u8) -> Vec<&'static str> {
     use super::lower::{BOOL, LIST, NULL};
     [

@@ -173,7 +173,12 @@ impl<'a> Prover<'_, 'a> {
             let met = alt.opaque.iter().any(|(mine, other)| {
                 other == keyword && self.same.same_in(self.world, *mine, *loc, together)
             });
-            if !met || matches!(*keyword, "$ref" | "unevaluatedProperties") {
+            // What these mean depends on what stands beside them, or they stand for a schema that was not looked into.
+            let by_itself = !matches!(
+                *keyword,
+                "$ref" | "allOf" | "anyOf" | "unevaluatedProperties" | "unevaluatedItems"
+            );
+            if !met || !by_itself {
                 let message =
                     format!("`{keyword}` differs, and what that means for {} cannot be told", self.readers());
                 let reason = self.in_either(

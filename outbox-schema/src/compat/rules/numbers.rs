@@ -131,7 +131,10 @@ pub(in crate::compat) fn joined(mine: &Numbers<'_>, theirs: &[Alt<'_>]) -> bool 
             (Some(reached), Some(min)) => {
                 min.value < reached.value
                     || min.value == reached.value && !(min.exclusive && reached.exclusive)
-                    || mine.integer && !reached.exclusive && reached.value.stepped(true) == Some(min.value)
+                    || mine.integer
+                        && !reached.exclusive
+                        && !min.exclusive
+                        && reached.value.stepped(true) == Some(min.value)
             }
         };
         if !starts_in {
