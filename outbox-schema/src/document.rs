@@ -70,6 +70,15 @@ pub(crate) fn is_set(keyword: &str) -> bool {
     matches!(keyword, "required" | "enum" | "type" | OPEN_ENUM)
 }
 
+/// Whether the value of a keyword `type` names this type, alone or among others.
+pub(crate) fn names_type(kind: &Value, name: &str) -> bool {
+    match kind {
+        Value::String(only) => only == name,
+        Value::Array(several) => several.iter().any(|one| one == name),
+        _ => false,
+    }
+}
+
 /// The members of an object, sorted by name whatever order the map keeps.
 pub(crate) fn sorted(object: &Map<String, Value>) -> Vec<(&String, &Value)> {
     let mut members: Vec<_> = object.iter().collect();
@@ -256,7 +265,7 @@ pub fn parse(text: &[u8]) -> Result<Value, SchemaProblem> {
 
 /// Everything that keeps a document out of the registry.
 #[must_use]
-pub fn problems(document: &Value) -> Vec<SchemaProblem> {
+pub(crate) fn problems(document: &Value) -> Vec<SchemaProblem> {
     let Value::Object(root) = document else { return vec![SchemaProblem::NotAnObject] };
     let mut problems = Vec::new();
     let mut branches = Branches::of(document);

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, ValidationOptions, Validator};
 use serde_json::{Map, Value, json};
 
-use crate::document::{Place, for_each_schema, join, place};
+use crate::document::{Place, for_each_schema, join, names_type, place};
 
 /// Formats of numbers that are no integers: every JSON number is one.
 const FLOATS: [&str; 2] = ["float", "double"];
@@ -96,11 +96,7 @@ pub(crate) fn with_integers(schema: &Value) -> Value {
     extended.remove(INTEGER);
     let format =
         object.get("format").and_then(Value::as_str).filter(|f| RANGES.iter().any(|(name, ..)| name == f));
-    let names = |name: &str| match object.get("type") {
-        Some(Value::String(only)) => only == name,
-        Some(Value::Array(several)) => several.iter().any(|one| one == name),
-        _ => false,
-    };
+    let names = |name: &str| object.get("type").is_some_and(|kind| names_type(kind, name));
     if names("integer") && !names("number") || format.is_some() && !object.contains_key("type") {
         extended.insert(INTEGER.to_owned(), Value::from(format.unwrap_or_default()));
     }

@@ -11,7 +11,7 @@ use jsonschema::{Draft, ValidationOptions};
 use serde_json::{Map, Value};
 
 use self::reference::{Definitions, step_into};
-use crate::document::{self, DIALECT, Place, is_annotation, join, place, sorted};
+use crate::document::{self, DIALECT, Place, is_annotation, join, names_type, place, sorted};
 use crate::formats::{options, with_integers};
 use crate::violation::{clip, compile_text};
 
@@ -137,7 +137,7 @@ pub fn import(document: &Value, pointer: &str) -> Result<Imported, ImportError> 
         refused: Vec::new(),
         ignored: Vec::new(),
     };
-    if entry.get("type").is_some_and(|kind| !names_object(kind)) {
+    if entry.get("type").is_some_and(|kind| !names_type(kind, "object")) {
         import.refuse(join(pointer, "type"), RefusalReason::NotAnObject);
     }
     let mut root = import.object(entry, pointer);
@@ -170,14 +170,6 @@ fn dialect(document: &Value) -> Result<Dialect, Refusal> {
         return Ok(Dialect::Draft07);
     }
     Err(Refusal { pointer: "/$schema".to_owned(), reason: RefusalReason::Dialect })
-}
-
-fn names_object(kind: &Value) -> bool {
-    match kind {
-        Value::String(only) => only == "object",
-        Value::Array(several) => several.iter().any(|one| one == "object"),
-        _ => false,
-    }
 }
 
 struct Import<'a> {

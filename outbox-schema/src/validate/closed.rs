@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::document::{Place, is_annotation, place};
+use crate::document::{Place, is_annotation, names_type, place};
 
 /// A schema in writer's form.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Closing {
     fn value(&mut self, schema: &Value) -> Value {
         let Value::Object(object) = schema else { return schema.clone() };
         if let Some(alone) = bare(object, "$ref").and_then(Value::as_str) {
-            return match alone.strip_prefix(DEFINITIONS) {
+            return match definition(alone) {
                 Some(name) => json!({ "$ref": format!("{DEFINITIONS}{name}{SUFFIX}") }),
                 // The document's root is closed for itself.
                 None if alone == "#" => schema.clone(),
@@ -79,12 +79,7 @@ impl Closing {
     /// A schema that is a part of the description of a value, whose other parts may declare members too.
     fn part(&mut self, schema: &Value) -> Value {
         match schema {
-            Value::Object(object) => {
-                if let Some(Value::String(target)) = object.get("$ref") {
-                    self.foreign |= !target.starts_with(DEFINITIONS);
-                }
-                Value::Object(self.members(object))
-            }
+            Value::Object(object) => Value::Object(self.members(object)),
             _ => schema.clone(),
         }
     }
@@ -109,11 +104,12 @@ impl Closing {
     fn members(&mut self, object: &Map<String, Value>) -> Map<String, Value> {
         let mut closed = Map::new();
         for (keyword, value) in object {
+            self.alone &= !may_widen(keyword);
             let value = match (keyword.as_str(), value) {
                 // A narrower schema in one of these takes more in the whole. And definitions are closed once, at the root.
                 ("not" | "if" | "contains" | "propertyNames" | "$defs" | "definitions", _) => value.clone(),
                 ("$ref", Value::String(target)) => {
-                    self.foreign |= !target.starts_with(DEFINITIONS);
+                    self.foreign |= definition(target).is_none();
                     value.clone()
                 }
                 ("anyOf", Value::Array(list)) => list.iter().map(|schema| self.alternative(schema)).collect(),
@@ -141,6 +137,11 @@ impl Closing {
     }
 }
 
+/// The definition that a reference names, if it names a whole one.
+fn definition(target: &str) -> Option<&str> {
+    target.strip_prefix(DEFINITIONS).filter(|name| !name.contains('/'))
+}
+
 /// The value of `keyword`, if a schema says nothing else.
 fn bare<'a>(object: &'a Map<String, Value>, keyword: &str) -> Option<&'a Value> {
     let says_more =
@@ -156,16 +157,21 @@ fn is_in_place(keyword: &str) -> bool {
     )
 }
 
+/// Whether a schema with this keyword may take more when something below or beside it takes less: what it refers to is
+/// closed like everything else, and an alternative that takes any object declares every member.
+fn may_widen(keyword: &str) -> bool {
+    matches!(
+        keyword,
+        "not" | "if" | "contains" | "propertyNames" | "unevaluatedProperties" | "unevaluatedItems"
+    )
+}
+
 fn is_literal(keyword: &str) -> bool {
     matches!(keyword, "const" | "enum")
 }
 
 fn describes_objects(object: &Map<String, Value>) -> bool {
-    let is_object = match object.get("type") {
-        Some(Value::String(only)) => only == "object",
-        Some(Value::Array(several)) => several.iter().any(|one| one == "object"),
-        _ => false,
-    };
+    let is_object = object.get("type").is_some_and(|kind| names_type(kind, "object"));
     is_object && !object.keys().any(|keyword| is_literal(keyword))
         || ["properties", "patternProperties", "required"].iter().any(|keyword| object.contains_key(*keyword))
 }
@@ -310,5 +316,7 @@ mod tests {
             assert_eq!(member, &json!({keyword: inner}));
         }
         assert!(close(&json!({"properties": {"a": {"$ref": "#/properties/b"}, "b": inner}})).is_none());
+        let inside = json!({"properties": {"a": {"$ref": "#/$defs/B/properties/c"}}, "$defs": {"B": inner}});
+        assert!(close(&inside).is_none());
     }
 }

@@ -370,3 +370,34 @@ fn a_list_of_undeclared_members_is_bounded_and_says_how_many_more() {
         other => panic!("{other:?}"),
     }
 }
+
+#[test]
+fn what_the_schema_refuses_is_refused_though_closing_takes_it() {
+    let holds_a = json!({"type": "object", "properties": {"in": {"type": "object", "properties": {"a": true}}}, "required": ["in"]});
+    let schema =
+        |member: Value| json!({"type": "object", "properties": {"p": member}, "$defs": {"X": holds_a}});
+    let target = json!({"$ref": "#/$defs/X"});
+    for (member, refused) in [
+        (json!({"not": target}), json!({"in": {"b": 1}})),
+        (json!({"if": target, "then": false}), json!({"in": {"b": 1}})),
+        (json!({"contains": target, "maxContains": 0, "minContains": 0}), json!([{"in": {"b": 1}}])),
+        (
+            json!({"properties": {"a": true}, "anyOf": [true, {"required": ["b"]}], "unevaluatedProperties": false}),
+            json!({"x": 1}),
+        ),
+    ] {
+        let validators = validators(schema(member.clone()));
+        assert_eq!(undeclared(&validators, &json!({"p": refused})), None, "{member}");
+    }
+}
+
+#[test]
+fn a_reference_into_a_definition_compiles() {
+    let validators = validators(json!({
+        "type": "object",
+        "properties": {"p": {"$ref": "#/$defs/A/properties/x"}},
+        "$defs": {"A": {"type": "object", "properties": {"x": {"type": "integer"}}}},
+    }));
+    assert_eq!(undeclared(&validators, &json!({"p": 1})), Some(vec![]));
+    assert_eq!(undeclared(&validators, &json!({"p": "1"})), None);
+}
