@@ -98,7 +98,9 @@ fn literal(types: &Types, ty: &Type, value: &Value) -> Option<String> {
             named(types, &item.name, &item.body, value)?
         }
         (Type::Any, Value::Null) => "serde_json::Value::Null".to_owned(),
-        (Type::Any, value) => format!("serde_json::json!({value})"),
+        (Type::Any, value) => {
+            format!("serde_json::from_str({:?}).unwrap_or_default()", value.to_string())
+        }
         _ => return None,
     })
 }

@@ -11,7 +11,7 @@ use super::model::{
 };
 use super::names::{Scope, identifiers, pascal, snake};
 use super::{alternatives, buffered};
-use crate::document::{OPEN_ENUM, is_annotation, join, resolve, sorted};
+use crate::document::{OPEN_ENUM, is_annotation, join, percent_decode, resolve, sorted};
 
 /// The pattern that schemars gives a decimal number.
 const DECIMAL: &str = r"^-?\d+(\.\d+)?([eE]\d+)?$";
@@ -217,7 +217,9 @@ impl Lower<'_> {
             let Some(schema) = resolve(self.document, target) else {
                 return self.refuse(at, "", Problem::Circle);
             };
-            let pointer = target.trim_start_matches('#').to_owned();
+            let Some(pointer) = percent_decode(target.trim_start_matches('#')) else {
+                return self.refuse(at, "", Problem::Circle);
+            };
             if let Some(&id) = self.by_pointer.get(&pointer) {
                 return Some(Type::Named(id));
             }

@@ -387,7 +387,9 @@ fn default_name(owner: &str, field: &str) -> String {
 pub(crate) fn doc_lines(docs: &Docs, indent: usize) -> String {
     let mut text = String::new();
     let mut fenced = false;
-    for line in docs.description.as_deref().unwrap_or_default().trim().lines() {
+    // A carriage return alone ends no line, and rustc takes none in a comment.
+    let description = docs.description.as_deref().unwrap_or_default().replace('\r', " ");
+    for line in description.trim().lines() {
         let trimmed = line.trim_end();
         let inner = trimmed.trim_start();
         let fence = inner.starts_with("```") || inner.starts_with("~~~");
