@@ -121,7 +121,7 @@ fn version(out: &mut String, newest: &SchemaFile, minors: &[SchemaFile]) {
             _ = writeln!(
                 out,
                 "| {} | {} | {required} | {} | {} |",
-                code(&field.path),
+                code(&field.path.replace('|', "\\|")),
                 cell(&field.kind),
                 cell(&field.constraints),
                 cell(&field.meaning)
@@ -149,9 +149,8 @@ fn description(file: &SchemaFile) -> Option<String> {
     file.schema.get("description")?.as_str().map(str::to_owned)
 }
 
-/// Inline code that may hold backticks, also in a table.
+/// Inline code that may hold backticks.
 fn code(text: &str) -> String {
-    let text = text.replace('|', "\\|");
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 

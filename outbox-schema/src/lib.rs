@@ -48,7 +48,7 @@ pub mod validate;
 mod violation;
 
 #[cfg(feature = "registry")]
-pub use document::{SchemaProblem, parse as parse_schema, problems as schema_problems};
+pub use document::{SchemaProblem, parse as parse_schema};
 pub use event_type::{
     EventType, NameError, ShapeError, TenseError, check_shape, check_tense, derive_name, is_well_formed,
 };

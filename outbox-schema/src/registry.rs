@@ -191,11 +191,6 @@ impl Registry {
             .flat_map(|(event_type, entries)| entries.iter().map(move |entry| (event_type, entry)))
     }
 
-    /// The event types that are no longer published, sorted. Their schemas may still be there.
-    pub fn removed(&self) -> impl Iterator<Item = (&EventType, &Tombstone)> {
-        self.removed.iter()
-    }
-
     /// Whether and why an event type is no longer published.
     #[must_use]
     pub fn tombstone(&self, event_type: &str) -> Option<&Tombstone> {

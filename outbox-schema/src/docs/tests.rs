@@ -110,7 +110,7 @@ fn a_page_tells_versions_changes_and_readers() {
     let first = json!({"type": "object", "properties": {"a|b": {"type": "string", "description": "x | <b>y</b>\nz"}}});
     let mut second = first.clone();
     second["description"] = json!("A thing has changed.");
-    second["properties"]["c"] = json!({"type": "integer"});
+    second["properties"]["c"] = json!({"type": "string", "pattern": "^(x|y)$"});
     let (dir, registry) = registry(&[
         ("thing.changed/v1.0.json", first.clone()),
         ("thing.changed/v1.1.json", second),
@@ -144,7 +144,9 @@ fn a_page_tells_versions_changes_and_readers() {
         changed.text
     );
     assert!(
-        changed.text.contains("### Changes\n\nv1.1:\n\n- `/properties/c added: {\"type\":\"integer\"}`\n"),
+        changed.text.contains(
+            "### Changes\n\nv1.1:\n\n- `/properties/c added: {\"pattern\":\"^(x|y)$\",\"type\":\"string\"}`\n"
+        ),
         "{}",
         changed.text
     );

@@ -14,7 +14,7 @@ use crate::fingerprint::Fingerprint;
 /// [[1]]                                    # the major
 /// rule = "pattern-changed"
 /// pointer = "/properties/code/pattern"
-/// old = "sha256:…"                         # fingerprints, as `outbox schema check` prints them
+/// old = "sha256:…"                         # fingerprints, as `outbox schema list` prints them
 /// new = "sha256:…"
 /// reason = "all stored codes have six digits: counted on 2026-11-30"
 /// author = "ada"

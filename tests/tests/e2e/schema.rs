@@ -288,7 +288,7 @@ async fn a_foreign_schema_becomes_a_revision() {
 
     project.write("foreign.json", &foreign("string"));
     let ended = project.schema(&import).await.expect(1);
-    assert!(ended.stderr.contains("schema_version = 2"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("as the next major: --version 2"), "{}", ended.stderr);
     project.schema(&[&import[..], &["--version", "2"]].concat()).await.expect(0);
     assert!(project.path().join("schemas/order.placed/v2.0.json").exists());
     project

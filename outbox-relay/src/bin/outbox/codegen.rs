@@ -1,7 +1,7 @@
 //! `outbox codegen`: the types and the handler of a consumer, written or checked.
 
 use std::fs;
-use std::io::{self, ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::OutputFormat;
 use crate::exit::Failure;
+use crate::output;
 
 const CONFIG: &str = "outbox.toml";
 
@@ -124,24 +125,14 @@ fn changes(difference: &Difference) -> &[PinChange] {
     }
 }
 
-fn print(format: OutputFormat, output: &Path, state: &str, changes: &[PinChange]) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
-    let printed = match format {
-        OutputFormat::Text | OutputFormat::Github => {
-            let lines: String = changes.iter().map(|change| format!("  {change}\n")).collect();
-            write!(out, "{}: {state}\n{lines}", output.display())
-        }
-        OutputFormat::Json => {
-            let changes: Vec<Value> = changes.iter().map(change_json).collect();
-            writeln!(
-                out,
-                "{}",
-                json!({"output": output.display().to_string(), "state": state, "pins": changes})
-            )
-        }
+fn print(format: OutputFormat, file: &Path, state: &str, changes: &[PinChange]) -> Result<(), Failure> {
+    let text = || {
+        let lines: String = changes.iter().map(|change| format!("\n  {change}")).collect();
+        format!("{}: {state}{lines}", file.display())
     };
-    printed.map_err(|error| {
-        Failure::database(format!("error: the result cannot be printed: {error}; check standard output"))
+    output::result(format, text, || {
+        let changes: Vec<Value> = changes.iter().map(change_json).collect();
+        json!({"output": file.display().to_string(), "state": state, "pins": changes})
     })
 }
 

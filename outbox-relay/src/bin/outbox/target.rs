@@ -39,15 +39,18 @@ impl Target {
         let path = self.config.or_else(|| default.exists().then_some(default));
         let config = path.map(|path| Config::load(path, std::env::vars_os())).transpose()?;
         let url = database::url(self.database, config.as_ref())?;
-        let tables = self
-            .schema
-            .or_else(|| config.as_ref().map(|config| config.database.schema.clone()))
-            .map_or_else(|| Ok(Tables::default()), |name| Tables::in_schema(&name))
-            .map_err(|error| Failure::usage(format!("error: {error}")))?;
-        let pooled = config.as_ref().is_some_and(|config| config.database.pooled);
-        let tables = if pooled { tables.pooled() } else { tables };
+        let tables = tables(self.schema.as_deref(), config.as_ref())?;
         Ok(Opened { database: Database::open(&url, create, 2)?, tables, config })
     }
+}
+
+/// The tables that the arguments name, else the configuration, else the default ones.
+pub(crate) fn tables(schema: Option<&str>, config: Option<&Config>) -> Result<Tables, Failure> {
+    let schema = schema.or(config.map(|config| config.database.schema.as_str()));
+    let tables = schema
+        .map_or_else(|| Ok(Tables::default()), Tables::in_schema)
+        .map_err(|error| Failure::usage(format!("error: {error}")))?;
+    Ok(if config.is_some_and(|config| config.database.pooled) { tables.pooled() } else { tables })
 }
 
 /// Who operates: on PostgreSQL the role says it, elsewhere the system's name of the user.

@@ -4,7 +4,6 @@ use outbox_relay::config::{Config, Secret};
 use outbox_relay::consumer::ConsumerSpec;
 use outbox_relay::operate::{Backlog, Unreadable, UnreadableBy};
 use outbox_schema::Validators;
-use outbox_sdk::Tables;
 use serde_json::{Value, json};
 
 use crate::database::Database;
@@ -18,11 +17,7 @@ pub(super) async fn check(
     config: Option<&Config>,
     validators: &Validators,
 ) -> Result<Backlog, Failure> {
-    let schema = schema.or(config.map(|config| config.database.schema.as_str()));
-    let tables = schema
-        .map_or_else(|| Ok(Tables::default()), Tables::in_schema)
-        .map_err(|error| Failure::usage(format!("error: {error}")))?;
-    let tables = if config.is_some_and(|config| config.database.pooled) { tables.pooled() } else { tables };
+    let tables = target::tables(schema, config)?;
     let consumers: Vec<&ConsumerSpec> = config
         .map(|config| config.consumers.iter().map(|consumer| &consumer.spec).collect())
         .unwrap_or_default();

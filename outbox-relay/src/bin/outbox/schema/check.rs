@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use outbox_relay::config::Config;
 use outbox_schema::compat::gate::{self, Base};
+use outbox_schema::compat::report::escape;
 use outbox_schema::registry::is_revision;
 use outbox_schema::{Registry, Validators};
 use serde_json::{Value, json};
@@ -69,8 +70,8 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
     let uncompiled = compiled.as_ref().err().map(ToString::to_string);
     match format {
         OutputFormat::Text => {
-            let mut text = gate::text(&report, &registry);
-            pins.iter().for_each(|pin| text = format!("{}\n{text}", pin.text()));
+            let mut text: String = pins.iter().map(|pin| pin.text() + "\n").collect();
+            text.push_str(&gate::text(&report, &registry));
             if let Some(problems) = &uncompiled {
                 text = format!("error: {problems}\n{text}");
             }
@@ -90,7 +91,7 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
             let mut text = gate::github(&report, &registry);
             let unread = backlog.as_ref().map(backlog::lines).unwrap_or_default();
             for line in pins.iter().map(Pin::text).chain(uncompiled).chain(unread) {
-                text.push_str(&format!("::error::{}\n", line.replace('%', "%25").replace('\n', "%0A")));
+                text.push_str(&format!("::error::{}\n", escape(&line, false)));
             }
             output::lines(&text)?;
         }

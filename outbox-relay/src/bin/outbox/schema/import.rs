@@ -53,7 +53,11 @@ pub(super) fn import(folder: &Folder, args: &Args, format: OutputFormat) -> Resu
     let blessed = bless::write(&registry, &claim, false).map_err(|error| {
         let text = format!("error: {}", outbox_relay::chain(&error));
         match error {
-            BlessError::Breaking { .. } | BlessError::Schema { .. } => Failure::check(text),
+            BlessError::Breaking { report, next, .. } => Failure::check(format!(
+                "error: {report}readers would break, or it cannot be proved that they do not; import it as the next major: \
+                 --version {next}"
+            )),
+            BlessError::Schema { .. } => Failure::check(text),
             _ => Failure::usage(text),
         }
     })?;
