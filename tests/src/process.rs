@@ -154,6 +154,14 @@ impl OutboxProcess {
         })
     }
 
+    /// Sends SIGHUP.
+    ///
+    /// # Panics
+    /// When it has ended already or the signal cannot be sent.
+    pub async fn hang_up(&self) {
+        self.signal("HUP").await;
+    }
+
     // The shell's own `kill`: no package has to be there for it, and no unsafe code.
     async fn signal(&self, name: &str) {
         let pid = self.child.id().expect("a running process").to_string();

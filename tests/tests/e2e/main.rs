@@ -8,6 +8,7 @@ mod command;
 mod compact;
 mod consumers;
 mod frozen;
+mod hangup;
 #[cfg(target_os = "linux")]
 mod idle;
 mod kill;

@@ -9,7 +9,7 @@ use outbox_relay::sink::webhook::WebhookSink;
 use outbox_relay::{Relay, RelayError, Schemas, chain};
 use outbox_sdk::{Migratable, Tables};
 use sqlx::Pool;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::database::{self, Database};
 use crate::exit::Failure;
@@ -52,7 +52,7 @@ async fn relay<DB: Migratable>(
     let tables = if config.database.pooled { tables.pooled() } else { tables };
     let settings = config.settings();
     let name = settings.name.clone();
-    let mut builder = Relay::builder(pool).tables(tables).settings(settings).schemas(schemas);
+    let mut builder = Relay::builder(pool).tables(tables).settings(settings).schemas(schemas.clone());
     for consumer in consumers {
         let Some(webhook) = &consumer.webhook else { continue };
         let sink = WebhookSink::new(webhook.clone()).map_err(|error| {
@@ -65,6 +65,7 @@ async fn relay<DB: Migratable>(
 
     // Installed before anything runs: a signal that comes now is not lost.
     let shutdown = shutdown_signal()?;
+    tokio::spawn(reloads(listen_for(SignalKind::hangup())?, schemas));
     tracing::info!(relay = name, consumers = consumers.len(), "the relay starts");
     match relay.run(shutdown).await {
         Ok(()) | Err(RelayError::NeverStarted) => {
@@ -90,13 +91,32 @@ fn say_policies(spec: &ConsumerSpec) {
     }
 }
 
+fn listen_for(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::database(format!("error: cannot listen for signals: {error}")))
+}
+
+/// Looks at the registry folder at once on each SIGHUP; the relay looks by itself every few seconds.
+async fn reloads(mut hangup: Signal, schemas: Schemas) {
+    while hangup.recv().await.is_some() {
+        let schemas = schemas.clone();
+        match tokio::task::spawn_blocking(move || schemas.reload()).await {
+            Ok(Ok(true)) => tracing::info!("SIGHUP: the schema registry changed and was loaded"),
+            Ok(Ok(false)) => tracing::info!("SIGHUP: the schema registry is as it was"),
+            Ok(Err(error)) => tracing::error!(
+                error = chain(&error),
+                "SIGHUP: the schema registry has problems; keeping the last good one"
+            ),
+            Err(_) => tracing::error!(
+                "SIGHUP: looking at the schema registry has panicked; keeping the last good one"
+            ),
+        }
+    }
+}
+
 /// Resolves on SIGTERM or Ctrl-C.
 fn shutdown_signal() -> Result<impl Future<Output = ()>, Failure> {
-    let install = |kind| {
-        signal(kind).map_err(|error| Failure::database(format!("error: cannot listen for signals: {error}")))
-    };
-    let mut terminate = install(SignalKind::terminate())?;
-    let mut interrupt = install(SignalKind::interrupt())?;
+    let mut terminate = listen_for(SignalKind::terminate())?;
+    let mut interrupt = listen_for(SignalKind::interrupt())?;
     Ok(async move {
         let name = tokio::select! {
             _ = terminate.recv() => "SIGTERM",
