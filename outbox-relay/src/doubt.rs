@@ -18,7 +18,7 @@ pub(crate) struct Doubts {
     count: AtomicUsize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Row {
     major: u32,
     /// Ids, at most [`IN_A_ROW`]: each consumer may come with the same event, and all must hear the same.
@@ -74,6 +74,21 @@ impl Doubts {
         Fault::Schema { news }
     }
 
+    /// What is known of schemas that were loaded again as they were: `same` says of a type and major whether they were.
+    pub(crate) fn of_the_same(&self, same: impl Fn(&str, u32) -> bool) -> Self {
+        let kept = Self::default();
+        let mut rows = kept.lock();
+        for (event_type, majors) in self.lock().iter() {
+            let majors: Vec<Row> = majors.iter().filter(|row| same(event_type, row.major)).cloned().collect();
+            if !majors.is_empty() {
+                kept.count.fetch_add(majors.len(), Ordering::Relaxed);
+                rows.insert(event_type.clone(), majors);
+            }
+        }
+        drop(rows);
+        kept
+    }
+
     /// How many schemas are in doubt.
     pub(crate) fn in_doubt(&self) -> usize {
         self.lock().values().flatten().filter(|row| row.in_doubt).count()
@@ -118,6 +133,18 @@ mod tests {
         }
         assert_eq!(doubts.violated("a.changed", 1, 21), NEWS);
         assert_eq!(doubts.violated("a.changed", 1, 20), Fault::Payload, "as the other consumers were told");
+    }
+
+    #[test]
+    fn schemas_that_did_not_change_stay_in_doubt() {
+        let doubts = Doubts::default();
+        twenty(&doubts);
+        assert_eq!(doubts.violated("a.changed", 1, 21), NEWS);
+        let other = doubts.of_the_same(|event_type, major| (event_type, major) != ("a.changed", 1));
+        assert_eq!((other.in_doubt(), other.violated("a.changed", 1, 21)), (0, Fault::Payload));
+        let same = doubts.of_the_same(|_, _| true);
+        assert_eq!((same.in_doubt(), same.violated("a.changed", 1, 22)), (1, KNOWN));
+        assert!(same.valid("a.changed", 1));
     }
 
     #[test]

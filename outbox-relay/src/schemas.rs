@@ -1,13 +1,13 @@
 //! The compiled schemas that payloads are validated against, reloaded when the registry folder changes.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 pub use outbox_schema::validate::UndeclaredMembers;
 use outbox_schema::validate::{CompileErrors, Undeclared, Unreadable, Validators, Verdict, Violations};
-use outbox_schema::{Digest, Registry, RegistryError};
+use outbox_schema::{Digest, Fingerprint, Registry, RegistryError};
 use outbox_sdk::Envelope;
 use tokio::sync::watch;
 
@@ -29,6 +29,8 @@ pub struct Schemas {
 struct Loaded {
     digest: Option<Digest>,
     validators: Validators,
+    /// The newest schema of each type and major.
+    newest: HashMap<String, HashMap<u32, Fingerprint>>,
     doubts: Doubts,
     /// Types and majors whose undeclared members were told.
     told: Mutex<HashSet<(String, u32)>>,
@@ -121,9 +123,15 @@ impl Schemas {
         if self.current().digest == Some(registry.digest()) {
             return Ok(false);
         }
-        let loaded = Arc::new(Loaded::new(&registry)?);
+        let before = self.current();
+        let mut loaded = Loaded::new(&registry)?;
+        loaded.doubts = before.doubts.of_the_same(|event_type, major| {
+            let fingerprint = |loaded: &Loaded| loaded.newest.get(event_type)?.get(&major).copied();
+            fingerprint(&before) == fingerprint(&loaded)
+        });
+        telemetry::schemas_in_doubt(loaded.doubts.in_doubt());
+        let loaded = Arc::new(loaded);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = loaded;
-        telemetry::schemas_in_doubt(0);
         self.changes.send_modify(|generation| *generation += 1);
         Ok(true)
     }
@@ -193,7 +201,11 @@ impl Schemas {
 impl Loaded {
     fn new(registry: &Registry) -> Result<Self, CompileErrors> {
         let validators = Validators::compile(registry)?;
-        Ok(Self { digest: Some(registry.digest()), validators, ..Self::default() })
+        let mut newest: HashMap<String, HashMap<u32, Fingerprint>> = HashMap::new();
+        for file in registry.newest_of_each() {
+            newest.entry(file.event_type.to_string()).or_default().insert(file.major, file.fingerprint);
+        }
+        Ok(Self { digest: Some(registry.digest()), validators, newest, ..Self::default() })
     }
 
     /// Notes a valid payload; true = its schema was in doubt until now.

@@ -1,10 +1,10 @@
 //! Whether everything that is stored can be read: by the schemas, and by the consumers with their pins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use outbox_schema::validate::{Validators, Verdict, Violations};
-use outbox_sdk::backend::{ConsumerRow, Stored};
-use outbox_sdk::{Backend, Progress};
+use outbox_sdk::backend::{ConsumerRow, StallRead, Stored};
+use outbox_sdk::{Backend, Lane, Progress};
 
 use super::{OperateError, Operator};
 use crate::consumer::{ConsumerSpec, OtherMajors};
@@ -60,8 +60,9 @@ pub enum UnreadableBy {
 
 impl<DB: Backend> Operator<DB> {
     /// Reads every stored event, page by page, and tries each of its payloads against the newest minor of its major, in
-    /// reader form, as a relay would. For each consumer that has not settled an event, looks whether it has the major that
-    /// the consumer pins. A consumer that is not registered yet has settled nothing.
+    /// reader form, as a relay would. For each consumer that has not had an event, also because it waits in a lane, looks
+    /// whether it has the major that the consumer pins. A consumer that is not registered yet has had nothing; what an
+    /// operator has asked to be replayed was had.
     ///
     /// # Errors
     /// [`OperateError`] when the database cannot be asked.
@@ -72,7 +73,17 @@ impl<DB: Backend> Operator<DB> {
     ) -> Result<Backlog, OperateError> {
         let mut conn = self.connect().await?;
         let rows = self.within(DB::consumers(&mut conn, &self.tables)).await?;
-        let readers: Vec<Pending<'_>> = consumers.iter().map(|spec| Pending::of(spec, &rows)).collect();
+        let mut readers: Vec<Pending<'_>> = consumers.iter().map(|spec| Pending::of(spec, &rows)).collect();
+        for reader in &mut readers {
+            let mut after = Some(String::new());
+            while let Some(behind) = after {
+                let name = reader.spec.name.as_str();
+                let read = StallRead { consumer: name, slot: 0, slots: 1, after: &behind };
+                let page = self.within(DB::stalls(&mut conn, &self.tables, &read)).await?;
+                reader.waiting.extend(page.stalls.into_iter().map(|row| (row.lane, row.head_id)));
+                after = page.more;
+            }
+        }
         let mut found = Found::default();
         let mut after = 0;
         loop {
@@ -97,17 +108,24 @@ fn first(violations: &Violations) -> String {
 struct Pending<'a> {
     spec: &'a ConsumerSpec,
     settled: Vec<&'a Progress>,
+    /// Keys of the lanes that wait, each with the event at its head.
+    waiting: HashMap<String, i64>,
 }
 
 impl<'a> Pending<'a> {
     fn of(spec: &'a ConsumerSpec, rows: &'a [ConsumerRow]) -> Self {
         let slots = rows.iter().filter(|row| row.name == spec.name.as_str());
-        Self { spec, settled: slots.map(|row| &row.settled).collect() }
+        Self { spec, settled: slots.map(|row| &row.settled).collect(), waiting: HashMap::new() }
     }
 
-    /// Whether the consumer is done with an id. Every slot gets past every id; the ones of other slots too.
-    fn is_through(&self, id: i64) -> bool {
-        !self.settled.is_empty() && self.settled.iter().all(|settled| settled.contains(id))
+    /// Whether the consumer is done with an event. Every slot gets past every id, the ones of other slots too; but what
+    /// waits in a lane counts as settled, and a stall row stands for it.
+    fn is_through(&self, event: &Stored) -> bool {
+        let waits_from = |lane: &Lane| self.waiting.get(&lane.key()).is_some_and(|head| *head <= event.id);
+        !self.settled.is_empty()
+            && self.settled.iter().all(|settled| settled.contains(event.id))
+            && !waits_from(&event.lane)
+            && !waits_from(&Lane::Single(event.id))
     }
 }
 
@@ -135,7 +153,7 @@ impl Found {
             let pinned = spec.pinned(&event.event_type).filter(|pin| !payloads.contains_key(pin));
             let Some(pinned) = pinned else { continue };
             let wanted = spec.events.matches(&event.event_type) && spec.other_majors == OtherMajors::Dead;
-            if wanted && !reader.is_through(event.id) {
+            if wanted && !reader.is_through(event) {
                 let consumer = spec.name.as_str().to_owned();
                 self.add(event, event.schema_version, UnreadableBy::MajorMissing { consumer, pinned });
             }

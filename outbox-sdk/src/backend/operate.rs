@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::sealed::Sealed;
 use crate::envelope::{Envelope, Timestamp};
+use crate::lane::Lane;
 use crate::older::by_major;
 use crate::progress::Progress;
 use crate::tables::Tables;
@@ -128,6 +129,8 @@ pub struct Stored {
     pub payload: String,
     /// Payloads of older majors: the text of a JSON object from major to payload.
     pub older_payloads: Option<String>,
+    /// The lane that it waits in, if it waits and the consumer keeps order.
+    pub lane: Lane,
 }
 
 impl Stored {

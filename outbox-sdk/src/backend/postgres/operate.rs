@@ -189,6 +189,7 @@ impl Operate for Postgres {
                 schema_version: row.try_get::<i32, _>("schema_version")?.unsigned_abs(),
                 payload: row.try_get("payload")?,
                 older_payloads: row.try_get("older_payloads")?,
+                lane: lane(row)?,
             })
         };
         page.fetch_all(conn).await?.iter().map(stored).collect()
@@ -403,4 +404,14 @@ fn letter_summary(row: &PgRow, of: &str) -> Result<Option<LetterSummary>, Error>
         failed_at: row.try_get::<PgTimestamp, _>(&*column("failed_at"))?.0,
         decided_by: row.try_get(&*column("decided_by"))?,
     }))
+}
+
+/// The lane of an event's row.
+fn lane(row: &PgRow) -> Result<Lane, Error> {
+    match row.try_get("aggregate_id")? {
+        Some(aggregate_id) if !row.try_get::<bool, _>("delayed")? => {
+            Ok(Lane::aggregate(row.try_get("tenant_id")?, row.try_get("aggregate_type")?, aggregate_id))
+        }
+        _ => Ok(Lane::Single(row.try_get("id")?)),
+    }
 }

@@ -1,6 +1,8 @@
--- Every event with its payloads, along the primary key, from behind $1.
+-- Every event with its payloads and its lane, along the primary key, from behind $1.
 SELECT event.id, event.event_type, event.schema_version, event.payload::text AS payload,
-    event.older_payloads::text AS older_payloads
+    event.older_payloads::text AS older_payloads,
+    event.tenant_id, event.aggregate_type, event.aggregate_id,
+    event.available_at > event.created_at AS delayed
 FROM {schema}.event
 WHERE event.id > $1
 ORDER BY event.id

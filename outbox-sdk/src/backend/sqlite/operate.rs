@@ -9,7 +9,7 @@ use sqlx::{Error, Row as _, Sqlite, query};
 use uuid::Uuid;
 
 use super::explained;
-use super::rows::{Columns, duration, envelope, json, progress, uuid};
+use super::rows::{Columns, duration, envelope, json, progress, row_lane, uuid};
 use crate::backend::operate::majors;
 use crate::backend::{
     AgedKey, ConsumerRow, DeadLetter, Decision, EventFilter, EventRow, Lag, LetterCount, LetterCursor,
@@ -209,6 +209,11 @@ impl Operate for Sqlite {
                 schema_version: row.try_get("schema_version")?,
                 payload: row.try_get("payload")?,
                 older_payloads: row.try_get("older_payloads")?,
+                lane: if row.try_get("delayed")? {
+                    Lane::Single(row.try_get("id")?)
+                } else {
+                    row_lane(row, row.try_get("id")?)?
+                },
             })
         };
         rows(conn, query(STORED).bind(after).bind(limit)).await?.iter().map(stored).collect()

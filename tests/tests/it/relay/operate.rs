@@ -1,9 +1,10 @@
 //! What operators see of a running relay, and what they do with what it gave up.
 
 use outbox_relay::consumer::OnDead;
-use outbox_relay::operate::{EventRef, OperateError, Operator, Search};
+use outbox_relay::operate::{EventRef, OperateError, Operator, Search, UnreadableBy};
 use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Outcome;
+use outbox_schema::{Registry, Validators};
 use outbox_sdk::backend::{Decision, LetterFilter, LetterKey, LetterState};
 use outbox_tests::{Call, RecordingSink, RunningRelay, eventually};
 use std::time::Duration;
@@ -20,6 +21,7 @@ on_every_database! {
     letters_are_decided_about_in_steps
     an_uncommitted_event_is_no_event
     a_replay_that_was_asked_for_is_delivered
+    what_waits_in_a_lane_is_backlog
     a_lane_behind_a_dead_event_says_so_and_goes_on_when_it_is_discarded
 }
 
@@ -262,4 +264,35 @@ async fn a_lane_behind_a_dead_event_says_so_and_goes_on_when_it_is_discarded<T: 
     assert_eq!(sink.delivered(), [next]);
     assert_eq!(why(&world, head).await.0, "discarded");
     assert_eq!(why(&world, next).await.0, "delivered");
+}
+
+/// What waits behind a failed event counts as settled, since a stall row stands for it; a new pin meets it all the same.
+async fn what_waits_in_a_lane_is_backlog<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let mut published = ids(&world.publish(&["1", "1", "2"]).await);
+    let mut tx = world.outbox.begin(&world.pool).await.unwrap();
+    let reminder = world.outbox.delayed(Duration::from_secs(3600));
+    published.push(reminder.publish_json(&mut tx, &changed("1", 0)).await.unwrap().id);
+    world.outbox.commit(tx).await.unwrap();
+    let failing = published[0];
+    let sink = RecordingSink::scripted(move |call| {
+        if call.id() == failing {
+            Outcome::Retry { error: "503".into(), after: None }
+        } else {
+            Outcome::Delivered
+        }
+    });
+    let patient = RetryPolicy { schedule: Schedule::List(vec![Duration::from_secs(3600)]), max_attempts: 9 };
+    let relay = world.builder().consumer(crm().retry(patient), sink).build().unwrap();
+    let relay = RunningRelay::start(relay);
+    world.settled_but("crm", published[3], 2).await;
+    relay.stop().await;
+
+    let schemas = Validators::compile(&Registry::empty()).unwrap();
+    let moved = crm().pin("customer.changed", 2).unwrap();
+    let backlog = operator(&world).backlog(&schemas, &[&moved]).await.unwrap();
+    let lacks = |by: &UnreadableBy| matches!(by, UnreadableBy::MajorMissing { pinned: 2, .. });
+    let lacking: Vec<_> = backlog.unreadable.iter().filter(|entry| lacks(&entry.by)).collect();
+    assert_eq!(lacking.len(), 1, "{backlog:?}");
+    assert_eq!((lacking[0].events, lacking[0].first_id), (3, failing), "all but the delivered one");
 }

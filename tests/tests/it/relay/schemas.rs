@@ -202,10 +202,21 @@ async fn a_schema_that_nothing_fits_holds_events_back_instead_of_killing_them<T:
     assert_eq!(dead.len(), 2 * 20, "twenty of each consumer");
     assert!(dead.iter().all(|letter| letter.reason == "schema_violation"));
 
+    // Another type's file changes: nothing is better, and nobody more has to die for that to be found out.
+    let other = registry.0.path().join("other.changed");
+    fs::create_dir(&other).unwrap();
+    fs::copy(registry.0.path().join("customer.changed/v1.0.json"), other.join("v1.0.json")).unwrap();
+    assert!(schemas.reload().unwrap());
+    events.push(publish(&world, "later", r#"{"n": 99}"#).await.id);
+    for consumer in ["crm", "billing"] {
+        eventually("it waits too", async || world.consumer(consumer).await.stalled_lanes == 31).await;
+    }
+    assert_eq!(world.dead().await.len(), 2 * 20);
+
     registry.write("v1.0.json", NUMBERED);
     assert!(schemas.reload().unwrap());
     for sink in [&sink, &second] {
-        let mut delivered = sink.wait_for_delivered(30).await;
+        let mut delivered = sink.wait_for_delivered(31).await;
         delivered.sort_unstable();
         let mut waited: Vec<i64> = events.clone();
         waited.retain(|id| dead.iter().all(|letter| letter.event_id != *id));
