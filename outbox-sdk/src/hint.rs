@@ -125,7 +125,7 @@ struct Ring {
 impl Bell {
     fn ring(&self, closed: bool) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.rung = true;
+        state.rung |= !closed;
         state.closed |= closed;
         if let Some(waker) = state.waker.take() {
             waker.wake();
@@ -153,7 +153,10 @@ impl Future for Rung<'_> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<bool> {
         let mut state = self.bell.state.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut state.rung) {
-            return Poll::Ready(!state.closed);
+            return Poll::Ready(true);
+        }
+        if state.closed {
+            return Poll::Ready(false);
         }
         state.waker = Some(context.waker().clone());
         Poll::Pending
@@ -173,7 +176,9 @@ mod tests {
         assert!(Rung { bell: &bell }.await);
         let (heard, ()) = tokio::join!(Rung { bell: &bell }, async { rope.0.ring(false) });
         assert!(heard);
+        rope.0.ring(false);
         drop(rope);
+        assert!(Rung { bell: &bell }.await, "what was rung before the end is heard");
         assert!(!Rung { bell: &bell }.await);
     }
 }

@@ -51,7 +51,8 @@ pub enum MaintenanceError {
     /// Somebody holds a lock that it needs.
     #[error(
         "somebody holds a lock that it needs: a change of the consumers is under way (registering, reset, another number of \
-         slots), or the tables are locked (look for wait_event_type = 'Lock' in pg_stat_activity); run it again after that"
+         slots), or the tables are locked (on PostgreSQL, look for wait_event_type = 'Lock' in pg_stat_activity; on SQLite, for a process \
+         with a long write transaction); run it again after that"
     )]
     Locked(#[source] sqlx::Error),
     /// The role lacks a right.
@@ -75,7 +76,6 @@ pub struct SlowBatch(SessionError);
 impl MaintenanceError {
     fn of<DB: Backend>(error: SessionError) -> Self {
         match error {
-            error if error.is_slow::<DB>() => Self::TooSlow(SlowBatch(error)),
             SessionError::Deadline(limit) => Self::Deadline(limit),
             SessionError::Database(error) if DB::fault(&error) == Fault::NotMigrated => {
                 Self::NotMigrated(error)
@@ -86,6 +86,11 @@ impl MaintenanceError {
                 _ => Self::Database(error),
             },
         }
+    }
+
+    /// Of the smallest batch.
+    fn of_batch<DB: Backend>(error: SessionError) -> Self {
+        if error.is_slow::<DB>() { Self::TooSlow(SlowBatch(error)) } else { Self::of::<DB>(error) }
     }
 }
 

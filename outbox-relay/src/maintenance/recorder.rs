@@ -100,7 +100,7 @@ impl<DB: Backend> Recorder<DB> {
                         turns += 1;
                         tokio::time::sleep(TURN_PAUSE).await;
                     }
-                    Err(error) => return Err(MaintenanceError::of::<DB>(error)),
+                    Err(error) => return Err(MaintenanceError::of_batch::<DB>(error)),
                 }
             }
         }

@@ -236,7 +236,7 @@ impl<DB: Backend> Retention<DB> {
         let mut total = self.obstacles().await.map_err(MaintenanceError::of::<DB>)?;
         let mut position = 0;
         loop {
-            let batch = self.backend_batch(position, true).await.map_err(MaintenanceError::of::<DB>)?;
+            let batch = self.backend_batch(position, true).await.map_err(MaintenanceError::of_batch::<DB>)?;
             let Some(Batch { deleted, scanned, position: next, done, by_type }) = batch else { continue };
             total.deleted += deleted;
             total.scanned += scanned;
@@ -289,7 +289,7 @@ impl<DB: Backend> Retention<DB> {
         let mut turns = 0;
         loop {
             let began = Instant::now();
-            match self.backend_batch(position, false).await.map_err(MaintenanceError::of::<DB>)? {
+            match self.backend_batch(position, false).await.map_err(MaintenanceError::of_batch::<DB>)? {
                 Some(batch) => {
                     turns = 0;
                     total.deleted += batch.deleted;

@@ -28,7 +28,8 @@ impl<DB: Backend> Inbox<DB> {
     ///
     /// When the transaction as a whole cannot be committed (a deferred constraint, a handler that spoiled it), the events
     /// are handled one by one, so that only the one that is to blame fails. Conflicts are as in [`handle`](Self::handle):
-    /// the whole batch is run again, so a handler may see an event twice before its effect is committed once. A handler that
+    /// the whole batch is run again, and after five runs its events go one by one, so a handler may see an event
+    /// several times before its effect is committed once. A handler that
     /// commits the transaction by itself would have events noted that nobody has handled.
     ///
     /// ```no_run
@@ -46,8 +47,8 @@ impl<DB: Backend> Inbox<DB> {
     /// ```
     ///
     /// # Errors
-    /// [`HandlerError::Unavailable`] when the database is away or busy; another one when the transaction met others again
-    /// and again. Nothing of the batch is known to be done, then: deliver all of it again.
+    /// [`HandlerError::Unavailable`] when the database is away or busy. Nothing of the batch is known to be done, then:
+    /// deliver all of it again.
     pub async fn handle_all<H: Handler<DB>>(
         &self,
         handler: &H,
@@ -63,7 +64,7 @@ impl<DB: Backend> Inbox<DB> {
             match self.all_in(tx, handler, events).await {
                 Err(error) if error.is_conflict::<DB>() && tries < TRIES => {}
                 Err(HandlerError::Unavailable(reason)) => return Err(HandlerError::Unavailable(reason)),
-                Err(error) if !error.is_conflict::<DB>() => return self.one_by_one(handler, events).await,
+                Err(_) => return self.one_by_one(handler, events).await,
                 done => return done,
             }
         }
