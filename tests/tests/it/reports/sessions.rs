@@ -128,7 +128,7 @@ async fn a_dropped_relay_leaves_no_session_in_a_transaction() {
         let spec = crm().timeout(Duration::from_millis(60)).unwrap();
         let relay = builder_through(&world, &proxy, settings).await.consumer(spec, sink.clone());
         let relay = RunningRelay::start(relay.build().unwrap());
-        tokio::time::sleep(Duration::from_millis(rand::random_range(0..80))).await;
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..240))).await;
         relay.crash().await;
     }
     eventually("every transaction has ended", async || count(&world, LEFT_OPEN).await == 0).await;

@@ -47,9 +47,24 @@ async fn settles(
     began.elapsed()
 }
 
+/// The fastest of three runs: a neighbour that wakes up in one of them decides nothing.
+async fn fastest(
+    conn: &mut PgConnection,
+    tables: &Tables,
+    fence: &mut Fence,
+    upper: &mut i64,
+    times: i64,
+) -> Duration {
+    let mut fastest = Duration::MAX;
+    for _ in 0..3 {
+        fastest = fastest.min(settles(conn, tables, fence, upper, times).await);
+    }
+    fastest
+}
+
 #[tokio::test]
 async fn a_held_snapshot_does_not_slow_settling_down() {
-    const SETTLES: i64 = 300;
+    const SETTLES: i64 = 100;
     let world = World::<PgTestDb>::new().await;
     let tables = Tables::default();
     let mut conn = world.pool.acquire().await.unwrap();
@@ -75,8 +90,7 @@ async fn a_held_snapshot_does_not_slow_settling_down() {
         panic!("not claimed");
     };
     let (mut fence, mut upper) = (claimed.fence.clone(), 1);
-    settles(&mut conn, &tables, &mut fence, &mut upper, SETTLES / 5).await;
-    let without = settles(&mut conn, &tables, &mut fence, &mut upper, SETTLES).await;
+    let without = fastest(&mut conn, &tables, &mut fence, &mut upper, SETTLES).await;
     let mut snapshot = world.pool.begin().await.unwrap();
     let hold = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox.consumer";
     PgTestDb::execute(&mut snapshot, hold).await.unwrap();
@@ -84,8 +98,7 @@ async fn a_held_snapshot_does_not_slow_settling_down() {
     let versions = "DO $$ BEGIN FOR n IN 1..10000 LOOP \
                     UPDATE outbox.consumer SET lease_until = lease_until + interval '1 microsecond'; END LOOP; END $$";
     PgTestDb::execute(&mut conn, versions).await.unwrap();
-    settles(&mut conn, &tables, &mut fence, &mut upper, SETTLES / 5).await;
-    let with = settles(&mut conn, &tables, &mut fence, &mut upper, SETTLES).await;
+    let with = fastest(&mut conn, &tables, &mut fence, &mut upper, SETTLES).await;
     assert!(with < without * 5 / 2, "{SETTLES} settles: {without:?} without a snapshot, {with:?} with one");
     snapshot.rollback().await.unwrap();
 }
