@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The crates of the product, in the order of their imports.
 const CRATES: [&str; 4] = ["outbox-schema", "outbox-derive", "outbox-sdk", "outbox-relay"];
 /// One case per file, in folders by theme: the map names the folder above them.
-const UI_CASES: &str = "outbox-sdk/tests/ui";
+const UI_CASES: &str = "tests/compile/tests/ui";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
