@@ -6,7 +6,7 @@
 mod webhook_receiver;
 
 use outbox_relay::sink::webhook::{WebhookConfig, WebhookSink};
-use outbox_relay::sink::{Delivery, Outcome, Sink};
+use outbox_relay::sink::{Answer, Delivery, Outcome, Sink};
 use outbox_sdk::Envelope;
 use outbox_sdk::webhook::Secret;
 use sqlx::SqlitePool;
@@ -20,7 +20,7 @@ async fn post(url: &str, secret: &str, envelope: &Envelope) -> Outcome {
     let mut config = WebhookConfig::new(url, Secret::parse(secret).unwrap());
     config.allow_private_addresses = true;
     let sink = WebhookSink::new(config).unwrap();
-    sink.deliver(Delivery { envelope, attempt: 1, replay: false }).await
+    sink.deliver(Delivery { envelope, attempt: 1, replay: false, answer: &Answer::default() }).await
 }
 
 #[tokio::test]

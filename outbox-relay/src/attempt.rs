@@ -14,8 +14,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::consumer::{ConsumerSpec, OnDead};
+use crate::history::History;
 use crate::schemas::{Checked, Schemas, Validity};
-use crate::sink::{Delivery, Outcome, Sink};
+use crate::sink::{Answer, Delivery, Outcome, Sink};
 use crate::slot::{Send, Verdict};
 
 /// The longest wait that a destination's own wish can ask for.
@@ -116,8 +117,10 @@ pub(crate) async fn attempt(
     schemas: &Schemas,
     missing: MissingSchema,
     lease: &Lease,
+    history: &History,
     send: &Send,
 ) -> Attempted {
+    let (answer, began) = (Answer::default(), Instant::now());
     let stages = async {
         match form(&consumer.spec, send).and_then(|form| {
             // Consumers share the verdict on the event's own form only.
@@ -130,17 +133,21 @@ pub(crate) async fn attempt(
             Ok(_) if !lease.holds() => Attempted::Lapsed,
             Ok(form) => {
                 crash_point("before_send");
-                let outcome = deliver(consumer, send, &form).await;
+                let outcome = deliver(consumer, send, &form, &answer).await;
                 crash_point(if send.replay { "replay_sent" } else { "sent" });
                 Attempted::Sink(outcome)
             }
         }
     };
-    AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|panic| {
+    let attempted = AssertUnwindSafe(stages).catch_unwind().await.unwrap_or_else(|panic| {
         let error = format!("the attempt panicked: {}", panic_text(panic.as_ref()));
         discard(panic);
         Attempted::Sink(Outcome::Retry { error, after: None })
-    })
+    });
+    if let Attempted::Sink(outcome) = &attempted {
+        history.note(consumer, send, outcome, &answer, began.elapsed());
+    }
+    attempted
 }
 
 /// Drops what a panic has thrown, which may be a value whose drop panics too, and throws another such value ..
@@ -224,8 +231,9 @@ fn validate(
     }
 }
 
-async fn deliver(consumer: &Consumer, send: &Send, form: &Envelope) -> Outcome {
-    let delivery = Delivery { envelope: form, attempt: send.attempts.saturating_add(1), replay: send.replay };
+async fn deliver(consumer: &Consumer, send: &Send, form: &Envelope, answer: &Answer) -> Outcome {
+    let attempt = send.attempts.saturating_add(1);
+    let delivery = Delivery { envelope: form, attempt, replay: send.replay, answer };
     match timeout(consumer.spec.timeout, consumer.sink.deliver(delivery)).await {
         Ok(outcome) => outcome,
         Err(_) => Outcome::Retry {
@@ -297,7 +305,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Error texts are kept short and on one line each: they go to a column and to logs.
+/// Error texts are kept short and free of control characters: they go to a column and to logs.
 pub(crate) fn clip(error: &str) -> String {
     let text: String = error.chars().take(MAX_ERROR_CHARS).collect();
     text.replace(|c: char| c.is_control() && c != '\n', " ")
@@ -420,13 +428,15 @@ mod tests {
         let consumer = Consumer { spec: spec(), sink: sink.clone(), settled: Arc::default() };
         let over = Lease::until(Instant::now());
         let (schemas, event) = (Schemas::none(), send(0));
-        let lapsed = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;
+        let lapsed =
+            attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &History::default(), &event).await;
         assert!(matches!(lapsed, Attempted::Lapsed), "{lapsed:?}");
         assert_eq!(sink.0.load(Ordering::Relaxed), 0);
         assert_eq!(judged(&event, lapsed), Verdict::Unavailable, "no attempt is counted");
 
         over.renew(Instant::now() + Duration::from_secs(60));
-        let sent = attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &event).await;
+        let sent =
+            attempt(&consumer, &schemas, MissingSchema::Deliver, &over, &History::default(), &event).await;
         assert!(matches!(sent, Attempted::Sink(Outcome::Delivered)), "{sent:?}");
         assert_eq!(sink.0.load(Ordering::Relaxed), 1);
     }
@@ -452,7 +462,15 @@ mod tests {
     async fn a_panic_that_throws_a_value_which_panics_is_a_failed_attempt() {
         let consumer = Consumer { spec: spec(), sink: Arc::new(Exploding), settled: Arc::default() };
         let lease = Lease::until(Instant::now() + Duration::from_secs(60));
-        let tried = attempt(&consumer, &Schemas::none(), MissingSchema::Deliver, &lease, &send(0)).await;
+        let tried = attempt(
+            &consumer,
+            &Schemas::none(),
+            MissingSchema::Deliver,
+            &lease,
+            &History::default(),
+            &send(0),
+        )
+        .await;
         assert!(matches!(tried, Attempted::Sink(Outcome::Retry { .. })), "{tried:?}");
     }
 

@@ -8,6 +8,7 @@ use sqlx::Pool;
 use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::attempt::Consumer;
+use crate::history::History;
 use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::Session;
@@ -19,6 +20,8 @@ pub(crate) struct Company<DB: Backend> {
     pub(crate) pool: Pool<DB>,
     pub(crate) tables: Tables,
     pub(crate) schemas: Schemas,
+    /// Where attempts are noted for people.
+    pub(crate) history: History,
     /// The read that slots near the head share; `None` = each reads for itself.
     pub(crate) shared: Option<SharedRead>,
     /// Something was committed.

@@ -316,9 +316,9 @@ impl<DB: Backend> Engine<DB> {
             let consumer = Arc::clone(&self.consumer);
             let schemas = self.schemas.clone();
             let missing = self.settings.missing_schema;
-            let lease = self.lease.clone();
+            let (lease, history) = (self.lease.clone(), self.company.history.clone());
             self.sends.spawn(async move {
-                let attempted = attempt(&consumer, &schemas, missing, &lease, &send).await;
+                let attempted = attempt(&consumer, &schemas, missing, &lease, &history, &send).await;
                 Answer { send, sent: now, attempted }
             });
         }

@@ -17,6 +17,7 @@ pub mod consumer;
 mod doubt;
 mod engine;
 mod gate;
+mod history;
 mod listener;
 pub mod maintenance;
 pub mod operate;

@@ -18,6 +18,7 @@ use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::company::{Company, FreeSlots};
 use crate::consumer::ConsumerSpec;
+use crate::history::History;
 use crate::listener;
 use crate::maintenance::{Recorder, RetainFor, Retention};
 use crate::ownership::Ownership;
@@ -65,6 +66,9 @@ pub struct Settings {
     /// Whether this relay takes turns at writing down what events have come to. If none does, `status` stays `pending`,
     /// and retention counts from `created_at`: set it alike in all relays. Default on.
     pub recorder: bool,
+    /// How many attempts of each event and consumer are remembered for `outbox why`, the newest; those that went well at
+    /// once are not. 0 keeps no history. Default 20.
+    pub attempt_history: u32,
     /// How long events are kept after they are done with. Default 10 days.
     pub retention: RetainFor,
     /// Where randomness for jitter comes from: uniform in `0.0..1.0`.
@@ -89,6 +93,7 @@ impl Default for Settings {
             listen: false,
             missing_schema: MissingSchema::default(),
             recorder: true,
+            attempt_history: 20,
             retention: RetainFor::default(),
             random: rand::random::<f64>,
         }
@@ -284,11 +289,16 @@ impl<DB: Migratable> Relay<DB> {
         );
         // A drain ends after the reads that it made itself; a slot alone has nobody to share with.
         let slots: usize = self.consumers.iter().map(|consumer| usize::from(consumer.spec.slots)).sum();
+        let session = Session::new(self.pool.clone(), self.tables.clone(), self.settings.deadline);
+        let (history, writer) = History::new(self.settings.attempt_history, session);
+        // Ends by itself when nothing can be noted any more.
+        let writing = writer.map(|writer| tokio::spawn(writer.run()));
         let company = Company {
             settings: Arc::clone(&self.settings),
             pool: self.pool.clone(),
             tables: self.tables.clone(),
             schemas: self.schemas.clone(),
+            history,
             shared: (!once && slots > 1).then_some(shared),
             committed: self.committed.subscribe(),
             free_slots,
@@ -297,13 +307,18 @@ impl<DB: Migratable> Relay<DB> {
         };
         let running = Ownership::new(&self.consumers, Arc::new(company), token.clone()).run();
         let reloading = self.reload(token);
-        tokio::select! {
+        let ended = tokio::select! {
             ended = running => ended,
             () = reloading => Ok(0),
             () = sharing.run() => Ok(0),
             () = self.listen() => Ok(0),
             () = self.maintain(token), if !once => Ok(0),
+        };
+        if let Some(writing) = writing {
+            // What is not written by then is not worth waiting for.
+            let _ = tokio::time::timeout(self.settings.deadline, writing).await;
         }
+        ended
     }
 
     /// Records and deletes beside the consumers; never ends.

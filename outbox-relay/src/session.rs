@@ -94,6 +94,16 @@ impl<DB: Backend> Session<DB> {
         Self { pool, tables, deadline, idle: None }
     }
 
+    /// Where the tables are.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// The limit of each call.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
     /// The connection. Give it back with [`keep`](Self::keep) after a call that succeeded; dropped, it is closed.
     pub(crate) async fn connect(&mut self) -> Result<DB::Connection, SessionError> {
         match self.idle.take() {

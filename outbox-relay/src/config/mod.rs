@@ -214,6 +214,7 @@ impl Config {
         settings.deadline = self.database.deadline;
         settings.missing_schema = self.registry.missing;
         settings.recorder = relay.recorder;
+        settings.attempt_history = relay.attempt_history;
         settings.retention = self.retention.clone();
         settings
     }

@@ -62,6 +62,8 @@ pub struct RelayConfig {
     pub listen: bool,
     /// Whether to write down what events have come to.
     pub recorder: bool,
+    /// How many attempts of each event and consumer are remembered; 0 = none.
+    pub attempt_history: u32,
 }
 
 impl Default for RelayConfig {
@@ -79,6 +81,7 @@ impl Default for RelayConfig {
             grace: Duration::from_secs(30),
             listen: false,
             recorder: true,
+            attempt_history: 20,
         }
     }
 }
@@ -196,6 +199,7 @@ pub(super) fn relay(mut section: Section<'_>, pooled: bool) -> (RelayConfig, Fie
         section.findings().push(Finding::new(place.clone(), message, help));
     }
     let recorder = section.bool("recorder");
+    let attempt_history = section.integer("attempt_history", 0..=1_000);
 
     not_above(&section, ("poll_min", &poll_min, default.poll_min), ("poll_max", &poll_max, default.poll_max));
     not_above(
@@ -223,6 +227,7 @@ pub(super) fn relay(mut section: Section<'_>, pooled: bool) -> (RelayConfig, Fie
         grace: grace.or(default.grace),
         listen: listen.or(default.listen),
         recorder: recorder.or(default.recorder),
+        attempt_history: attempt_history.or(default.attempt_history),
     };
     (config, lease)
 }

@@ -8,7 +8,7 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use outbox_sdk::backend::{EventRow, SlotStanding, Standing, Writer};
+use outbox_sdk::backend::{AttemptRow, EventRow, SlotStanding, Standing, Writer};
 use outbox_sdk::{Backend, Lane, slot_of};
 
 pub(super) use self::verdict::hindrances;
@@ -45,6 +45,8 @@ pub struct Explanation {
     pub hindrances: Vec<Hindrance>,
     /// Who owns the slot, and how long its lease runs.
     pub owner: Option<(String, Duration)>,
+    /// The newest attempts, oldest first; none of an event that was delivered at once.
+    pub attempts: Vec<AttemptRow>,
 }
 
 impl Explanation {
@@ -83,9 +85,15 @@ impl<DB: Backend> Operator<DB> {
             Some(_) => Vec::new(),
             None => self.within(DB::writers(&mut conn, &self.tables)).await?,
         };
+        let attempts = self.within(DB::attempts(&mut conn, &self.tables, id)).await?;
         conn.keep();
         let row = row.map(|row| EventRow { status: standing.status.clone().unwrap_or_default(), ..row });
-        let consumers = explain(id, row.as_ref(), &standing, &writers, known);
+        let mut consumers = explain(id, row.as_ref(), &standing, &writers, known);
+        for attempt in attempts {
+            if let Some(of) = consumers.iter_mut().find(|explained| explained.consumer == attempt.consumer) {
+                of.attempts.push(attempt);
+            }
+        }
         Ok(Why { id, event: row, last_id: standing.last_id, writers, consumers })
     }
 
@@ -124,7 +132,8 @@ fn explain(
             let hindrances = if verdict.is_settled() { Vec::new() } else { hindrances(&slot.consumer) };
             let owner = slot.consumer.owner.clone().map(|owner| (owner, slot.consumer.lease_for));
             let consumer = slot.consumer.name.clone();
-            Explanation { consumer, slot: Some(slot.consumer.slot), verdict, hindrances, owner }
+            let slot = Some(slot.consumer.slot);
+            Explanation { consumer, slot, verdict, hindrances, owner, attempts: Vec::new() }
         })
         .collect();
     for spec in known {
@@ -136,6 +145,7 @@ fn explain(
                 verdict: Verdict::NotRegistered,
                 hindrances: Vec::new(),
                 owner: None,
+                attempts: Vec::new(),
             });
         }
     }

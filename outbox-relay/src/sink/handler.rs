@@ -72,7 +72,14 @@ mod tests {
         let pool = PgPool::connect_lazy_with(PgConnectOptions::new().host("127.0.0.1").port(1));
         let sink = HandlerSink::new(Inbox::new(pool, "crm"), Never);
         let envelope = Envelope::example("customer.updated", 1, "{}");
-        let outcome = sink.deliver(Delivery { envelope: &envelope, attempt: 1, replay: false }).await;
+        let outcome = sink
+            .deliver(Delivery {
+                envelope: &envelope,
+                attempt: 1,
+                replay: false,
+                answer: &crate::sink::Answer::default(),
+            })
+            .await;
         let Outcome::Unavailable { error, after: None } = outcome else { panic!("{outcome:?}") };
         assert!(error.contains("within 10 s"), "{error}");
     }

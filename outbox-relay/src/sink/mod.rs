@@ -1,5 +1,6 @@
 //! Where events go. A new destination is one file or folder here, one feature and one configuration variant.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -34,6 +35,28 @@ pub struct Delivery<'a> {
     pub attempt: u32,
     /// An operator sends a dead letter again: the order of its lane does not hold for it.
     pub replay: bool,
+    /// Where the sink may note what the destination answered.
+    pub answer: &'a Answer,
+}
+
+/// What a destination's protocol answered: for the history of attempts that `outbox why` shows. Nothing is decided by it.
+#[derive(Debug, Default)]
+pub struct Answer {
+    /// Zero: none.
+    status: AtomicU16,
+}
+
+impl Answer {
+    /// Notes a status, such as that of an HTTP response.
+    pub fn set_status(&self, status: u16) {
+        self.status.store(status, Ordering::Relaxed);
+    }
+
+    /// The status, if one was noted.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
+    }
 }
 
 /// What a destination answered.

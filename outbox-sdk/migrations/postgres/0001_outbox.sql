@@ -197,6 +197,22 @@ CREATE STATISTICS {schema}.dead_letter_decided (mcv) ON state, recorded FROM {sc
 CREATE INDEX dead_letter_unrecorded_idx ON {schema}.dead_letter (event_id) WHERE NOT recorded;
 
 -- Keys of publishes that must happen once, and the event each of them led to.
+-- How deliveries that did not go well at once have ended, for people. Nothing is decided by it.
+CREATE TABLE {schema}.delivery_attempt (
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    event_id bigint NOT NULL,
+    consumer text NOT NULL,
+    attempt integer NOT NULL CHECK (attempt >= 0),
+    replay boolean NOT NULL,
+    outcome text NOT NULL,
+    -- What the destination's protocol answered, such as an HTTP status.
+    status integer,
+    error text,
+    ended_at timestamptz NOT NULL,
+    duration_us bigint NOT NULL CHECK (duration_us >= 0),
+    PRIMARY KEY (event_id, consumer, id)
+);
+
 CREATE TABLE {schema}.idempotency (
     key text PRIMARY KEY,
     event_id uuid NOT NULL,

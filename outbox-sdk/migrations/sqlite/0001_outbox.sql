@@ -169,6 +169,23 @@ CREATE INDEX outbox_dead_letter_discarded_idx ON outbox_dead_letter (consumer, e
     WHERE state = 'discarded' AND NOT recorded;
 CREATE INDEX outbox_dead_letter_unrecorded_idx ON outbox_dead_letter (event_id) WHERE NOT recorded;
 
+-- How deliveries that did not go well at once have ended, for people. Nothing is decided by it. `status` is what the
+-- destination's protocol answered, such as an HTTP status.
+CREATE TABLE outbox_delivery_attempt (
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id     INTEGER NOT NULL,
+    consumer     TEXT    NOT NULL,
+    attempt      INTEGER NOT NULL CHECK (attempt >= 0),
+    replay       INTEGER NOT NULL CHECK (replay IN (FALSE, TRUE)),
+    outcome      TEXT    NOT NULL,
+    status       INTEGER,
+    error        TEXT,
+    ended_at     INTEGER NOT NULL,
+    duration_us  INTEGER NOT NULL CHECK (duration_us >= 0)
+) STRICT;
+
+CREATE INDEX outbox_delivery_attempt_event_idx ON outbox_delivery_attempt (event_id, consumer, id);
+
 -- Keys that were given with a publish: a second publish answers with the first one's event_id.
 CREATE TABLE outbox_idempotency (
     key         TEXT    PRIMARY KEY,

@@ -13,6 +13,7 @@ use crate::tables::Tables;
 
 mod admin;
 mod append;
+mod history;
 mod inbox;
 mod maintain;
 mod operate;
@@ -27,6 +28,7 @@ pub use admin::{
     Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
 };
 pub use append::{Fault, WriteOrder};
+pub use history::{AttemptOutcome, AttemptRow, History, NewAttempt};
 pub use inbox::Deduplicate;
 pub use maintain::{
     Compactable, Compacted, Compaction, Duties, Duty, DutyState, Keep, Maintain, Overdue, Recorded, Recording,
@@ -63,7 +65,9 @@ mod sealed {
     label = "no outbox backend for this database",
     note = "use `sqlx::Postgres` (feature `postgres` of outbox-sdk) or `sqlx::Sqlite` (feature `sqlite`)"
 )]
-pub trait Backend: Database + sealed::Sealed + Administer + Deduplicate + Maintain + Operate {
+pub trait Backend:
+    Database + sealed::Sealed + Administer + Deduplicate + History + Maintain + Operate
+{
     // --- append: inside the caller's transaction -------------------------------------------------------------------
 
     /// Writes one event. With [`WriteOrder::Aggregate`] the aggregate's lock is taken before the id is drawn, in the

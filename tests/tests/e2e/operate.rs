@@ -171,7 +171,14 @@ async fn operators_see_and_decide<T: TestDb>() {
 
     // Why.
     let text = said_any_width(db, &["why", "2"]).await;
-    assert!(text.contains("discarded") && text.contains("crm"), "{text}");
+    assert!(
+        text.contains("discarded") && text.contains("crm") && text.contains("attempt 1: rejected"),
+        "{text}"
+    );
+    let why = json(db, &["why", "2"]).await;
+    let attempt = &why["consumers"][0]["attempts"][0];
+    assert_eq!((&attempt["attempt"], &attempt["outcome"]), (&1.into(), &"rejected".into()));
+    assert!(attempt["ended_at"].as_str().unwrap().ends_with('Z') && attempt["duration_seconds"].is_f64());
     let why = json(db, &["why", "4", "--consumer", "crm"]).await;
     assert_eq!((&why["id"], &why["consumers"][0]["verdict"]), (&4.into(), &"delivered".into()));
     refused(db, &["why", "4", "--consumer", "nobody"], 1, "outbox consumers").await;

@@ -1,9 +1,12 @@
 //! `outbox why`: what holds one event.
 
+use std::time::Duration;
+
 use outbox_relay::ConsumerSpec;
 use outbox_relay::operate::{EventRef, Explanation, Operator, Why};
 use outbox_sdk::Backend;
-use serde_json::json;
+use outbox_sdk::backend::AttemptRow;
+use serde_json::{Value, json};
 
 use crate::OutputFormat;
 use crate::database::Database;
@@ -88,6 +91,9 @@ fn print(why: &Why, chosen: &[&Explanation], format: OutputFormat) -> Result<(),
                 text.push_str(&format!(" (slot {slot} of {}, lease {} s)", escaped(owner), left.as_secs()));
             }
             text.push_str(&format!("\n  {}\n", escaped(&explanation.text())));
+            for attempt in &explanation.attempts {
+                text.push_str(&format!("  {}\n", line(attempt)));
+            }
         }
         text
     };
@@ -103,6 +109,7 @@ fn print(why: &Why, chosen: &[&Explanation], format: OutputFormat) -> Result<(),
                     "lease_seconds": left.map(|left| left.as_secs_f64()),
                     "verdict": explanation.verdict.name(),
                     "text": explanation.text(),
+                    "attempts": explanation.attempts.iter().map(value).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -132,4 +139,41 @@ fn print(why: &Why, chosen: &[&Explanation], format: OutputFormat) -> Result<(),
         )));
     }
     Ok(())
+}
+
+/// One attempt for people.
+fn line(attempt: &AttemptRow) -> String {
+    let mut text = format!(
+        "{}  attempt {}{}: {}",
+        exact_time(attempt.ended_at),
+        attempt.attempt,
+        if attempt.replay { " (replay)" } else { "" },
+        escaped(&attempt.outcome)
+    );
+    if let Some(status) = attempt.status {
+        text.push_str(&format!(", status {status}"));
+    }
+    text.push_str(&format!(", after {:?}", rounded(attempt.duration)));
+    if let Some(error) = &attempt.error {
+        text.push_str(&format!(": {}", escaped(error)));
+    }
+    text
+}
+
+/// To whole milliseconds, where there are any.
+fn rounded(length: Duration) -> Duration {
+    let millis = length.as_millis();
+    if millis == 0 { length } else { Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)) }
+}
+
+fn value(attempt: &AttemptRow) -> Value {
+    json!({
+        "attempt": attempt.attempt,
+        "replay": attempt.replay,
+        "outcome": attempt.outcome,
+        "status": attempt.status,
+        "error": attempt.error,
+        "ended_at": output::time(attempt.ended_at),
+        "duration_seconds": attempt.duration.as_secs_f64(),
+    })
 }

@@ -95,6 +95,7 @@ window_bytes = 0x200000
 grace = "0s"
 listen = true
 recorder = false
+attempt_history = 7
 
 [retention]
 days = 30
@@ -162,6 +163,7 @@ fn a_full_file_gives_every_value() {
         grace: Duration::ZERO,
         listen: true,
         recorder: false,
+        attempt_history: 7,
     };
     assert_eq!(config.relay, relay);
     let registry = RegistryConfig {

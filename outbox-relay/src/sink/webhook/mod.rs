@@ -245,6 +245,7 @@ impl Sink for WebhookSink {
         Box::pin(async move {
             match self.request(&delivery, SystemTime::now()).send().await {
                 Ok(response) => {
+                    delivery.answer.set_status(response.status().as_u16());
                     let outcome = judge(response.status(), response.headers(), SystemTime::now());
                     drain(response).await;
                     outcome

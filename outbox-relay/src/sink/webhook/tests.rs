@@ -42,7 +42,8 @@ fn sink(config: WebhookConfig) -> WebhookSink {
 }
 
 async fn deliver(sink: &WebhookSink, envelope: &Envelope) -> Outcome {
-    sink.deliver(Delivery { envelope, attempt: 1, replay: false }).await
+    sink.deliver(Delivery { envelope, attempt: 1, replay: false, answer: &crate::sink::Answer::default() })
+        .await
 }
 
 fn event() -> Envelope {
@@ -187,7 +188,14 @@ async fn the_exact_bytes_are_signed_in_every_attempt() {
         config.secrets = Secrets::parse([SECRET, OLD_SECRET]).unwrap();
         let sink = sink(config);
         for (attempt, replay) in [(1, false), (2, false), (3, true)] {
-            let outcome = sink.deliver(Delivery { envelope: &envelope, attempt, replay }).await;
+            let outcome = sink
+                .deliver(Delivery {
+                    envelope: &envelope,
+                    attempt,
+                    replay,
+                    answer: &crate::sink::Answer::default(),
+                })
+                .await;
             assert_eq!(outcome, Outcome::Delivered);
             let (headers, body) = seen.lock().unwrap().pop().unwrap();
             assert!(body.windows(payload.len()).any(|window| window == payload.as_bytes()));

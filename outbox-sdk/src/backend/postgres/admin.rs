@@ -162,13 +162,24 @@ async fn at_rest(
         Change::Resize { slots } => resize(conn, statements, consumer, i32::from(slots.max(1)), rows).await?,
         Change::Reset(to) => reset(conn, statements, consumer, to).await?,
         Change::Remove { .. } => {
-            for statement in [&statements.remove, &statements.remove_stalls, &statements.remove_replays] {
+            let parts = [
+                &statements.remove,
+                &statements.remove_stalls,
+                &statements.remove_replays,
+                &statements.remove_attempts,
+            ];
+            for statement in parts {
                 statement.query().bind(consumer).execute(&mut *conn).await?;
             }
         }
         Change::Rename { to } => {
-            for statement in [&statements.rename, &statements.rename_stalls, &statements.rename_dead_letters]
-            {
+            let parts = [
+                &statements.rename,
+                &statements.rename_stalls,
+                &statements.rename_dead_letters,
+                &statements.rename_attempts,
+            ];
+            for statement in parts {
                 statement.query().bind(consumer).bind(to).execute(&mut *conn).await?;
             }
         }

@@ -19,6 +19,9 @@ keys_gone AS (
 ),
 letters_gone AS (
     DELETE FROM {schema}.dead_letter USING gone WHERE dead_letter.event_id = gone.id
+),
+attempts_gone AS (
+    DELETE FROM {schema}.delivery_attempt USING gone WHERE delivery_attempt.event_id = gone.id
 )
 UPDATE {schema}.duty AS stored
 SET position = CASE WHEN reach.goes_on THEN coalesce(reach.until, 0) ELSE 0 END,

@@ -8,6 +8,7 @@ mod admin;
 mod append;
 mod begin;
 mod fault;
+mod history;
 mod inbox;
 mod maintain;
 mod operate;

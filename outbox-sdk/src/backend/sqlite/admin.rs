@@ -40,10 +40,12 @@ const RESET_DUTIES: &str = include_str!("reset_duties.sql");
 const REMOVE: &str = include_str!("remove.sql");
 const REMOVE_STALLS: &str = include_str!("remove_stalls.sql");
 const REMOVE_REPLAYS: &str = include_str!("remove_replays.sql");
+const REMOVE_ATTEMPTS: &str = include_str!("remove_attempts.sql");
 const RENAME_TAKEN: &str = include_str!("rename_taken.sql");
 const RENAME: &str = include_str!("rename.sql");
 const RENAME_STALLS: &str = include_str!("rename_stalls.sql");
 const RENAME_DEAD_LETTERS: &str = include_str!("rename_dead_letters.sql");
+const RENAME_ATTEMPTS: &str = include_str!("rename_attempts.sql");
 const PAUSE: &str = include_str!("pause.sql");
 const RESUME: &str = include_str!("resume.sql");
 
@@ -213,14 +215,14 @@ async fn at_rest(
         Change::Resize { slots } => resize(conn, consumer, i32::from(slots.max(1)), rows).await?,
         Change::Reset(to) => reset(conn, consumer, to, rows).await?,
         Change::Remove { .. } => {
-            for statement in [REMOVE, REMOVE_STALLS, REMOVE_REPLAYS] {
+            for statement in [REMOVE, REMOVE_STALLS, REMOVE_REPLAYS, REMOVE_ATTEMPTS] {
                 query(statement).bind(consumer).execute(&mut *conn).await?;
             }
         }
         Change::Rename { to } => {
             let epoch = epochs(conn, i32::try_from(rows.len()).unwrap_or(i32::MAX)).await?;
             query(RENAME).bind(consumer).bind(to).bind(epoch).execute(&mut *conn).await?;
-            for statement in [RENAME_STALLS, RENAME_DEAD_LETTERS] {
+            for statement in [RENAME_STALLS, RENAME_DEAD_LETTERS, RENAME_ATTEMPTS] {
                 query(statement).bind(consumer).bind(to).execute(&mut *conn).await?;
             }
         }

@@ -31,6 +31,7 @@ const REFLECTED: &str = include_str!("reflected.sql");
 const REQUIRED: &str = include_str!("required.sql");
 const REGISTERED: &str = include_str!("registered.sql");
 const LETTERS_GONE: &str = include_str!("letters_gone.sql");
+const ATTEMPTS_GONE: &str = include_str!("attempts_gone.sql");
 const KEYS_GONE: &str = include_str!("keys_gone.sql");
 
 static HELD: LazyLock<String> = LazyLock::new(|| rendered(include_str!("held.sql")));
@@ -133,6 +134,7 @@ impl Maintain for Sqlite {
             .await?;
         let (ids, event_ids): (Vec<_>, Vec<_>) = gone.into_iter().unzip();
         query(LETTERS_GONE).bind(json(&ids)?).execute(&mut *tx).await?;
+        query(ATTEMPTS_GONE).bind(json(&ids)?).execute(&mut *tx).await?;
         query(KEYS_GONE).bind(json(&event_ids)?).execute(&mut *tx).await?;
         query(DUTY_AT).bind(window.position).bind(micros(compaction.hold)).execute(&mut *tx).await?;
         tx.commit().await?;

@@ -4,6 +4,7 @@
 
 mod admin;
 mod found;
+mod history;
 mod inbox;
 mod maintain;
 mod operate;

@@ -4,6 +4,7 @@
 mod admin;
 mod append;
 mod events;
+mod history;
 mod maintain;
 mod migrate;
 mod notices;

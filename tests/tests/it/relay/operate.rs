@@ -22,6 +22,7 @@ on_every_database! {
     an_uncommitted_event_is_no_event
     a_replay_that_was_asked_for_is_delivered
     what_waits_in_a_lane_is_backlog
+    attempts_that_did_not_go_well_are_remembered
     a_lane_behind_a_dead_event_says_so_and_goes_on_when_it_is_discarded
 }
 
@@ -295,4 +296,31 @@ async fn what_waits_in_a_lane_is_backlog<T: TestDb>() {
     let lacking: Vec<_> = backlog.unreadable.iter().filter(|entry| lacks(&entry.by)).collect();
     assert_eq!(lacking.len(), 1, "{backlog:?}");
     assert_eq!((lacking[0].events, lacking[0].first_id), (3, failing), "all but the delivered one");
+}
+
+async fn attempts_that_did_not_go_well_are_remembered<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let published = ids(&world.publish(&["1", "2", "3"]).await);
+    let (failing, panicking) = (published[0], published[1]);
+    let sink = RecordingSink::scripted(move |call| match (call.id(), call.attempt) {
+        (id, 1) if id == failing => {
+            Outcome::Retry { error: "503\u{7} from the receiver".into(), after: None }
+        }
+        (id, 1) if id == panicking => panic!("out of order"),
+        (id, 2) if id == panicking => Outcome::Reject { error: "never".into() },
+        _ => Outcome::Delivered,
+    });
+    world.drain(&sink).await;
+    let attempts = async |id| {
+        let why = operator(&world).why(EventRef::Id(id), Search::ByTime, &[]).await.unwrap();
+        let rows = why.consumers[0].attempts.iter();
+        rows.map(|row| (row.attempt, row.outcome.clone(), row.error.clone())).collect::<Vec<_>>()
+    };
+    let (failed, delivered) = ("failed".to_owned(), "delivered".to_owned());
+    let error = Some("503  from the receiver".to_owned());
+    assert_eq!(attempts(failing).await, [(1, failed.clone(), error), (2, delivered, None)]);
+    let panicked = Some("the attempt panicked: out of order".to_owned());
+    let never = (2, "rejected".to_owned(), Some("never".to_owned()));
+    assert_eq!(attempts(panicking).await, [(1, failed, panicked), never]);
+    assert_eq!(attempts(published[2]).await, [], "it went well at once");
 }

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use outbox_relay::sink::webhook::{WebhookConfig, WebhookSink};
-use outbox_relay::sink::{Delivery, Sink as _};
+use outbox_relay::sink::{Answer, Delivery, Sink as _};
 use outbox_sdk::Envelope;
 use outbox_sdk::webhook::Secret;
 use tokio::signal::unix::{SignalKind, signal};
@@ -230,7 +230,9 @@ async fn forge(url: &str) -> Result<(), DemoError> {
     config.allow_private_addresses = true;
     let event = Envelope::example("entity.customer.created", 1, "{}");
     // Whether it was taken is the receiver's to say.
-    WebhookSink::new(config)?.deliver(Delivery { envelope: &event, attempt: 1, replay: false }).await;
+    WebhookSink::new(config)?
+        .deliver(Delivery { envelope: &event, attempt: 1, replay: false, answer: &Answer::default() })
+        .await;
     Ok(())
 }
 

@@ -242,7 +242,15 @@ async fn deleted_events_take_their_dead_letters_along<T: TestDb>() {
     stage.letter("crm", 99, "dead", 1).await;
     stage.record().await;
     stage.acknowledged("crm", 1, 11).await;
+    let attempts = T::table("delivery_attempt");
+    let insert = format!(
+        "INSERT INTO {attempts} (event_id, consumer, attempt, replay, outcome, ended_at, duration_us) \
+         SELECT id, 'crm', 1, FALSE, 'failed', created_at, 0 FROM {}",
+        T::table("event")
+    );
+    stage.outbox.execute(&insert).await;
     assert_eq!(stage.compact().await, [0; 0]);
+    assert_eq!(stage.outbox.rows("delivery_attempt").await, 0);
     let left = format!("SELECT consumer || event_id FROM {} ORDER BY 1", T::table("dead_letter"));
     assert_eq!(stage.texts(&left).await, ["crm99"]);
     assert_eq!(stage.outbox.rows("consumer").await, 2);

@@ -1,0 +1,1 @@
+DELETE FROM {schema}.delivery_attempt WHERE consumer = $1

@@ -1,0 +1,1 @@
+DELETE FROM outbox_delivery_attempt WHERE consumer = ?1
