@@ -5,7 +5,7 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use outbox_schema::is_well_formed;
@@ -48,6 +48,9 @@ pub enum SpecError {
         /// The major that was asked for.
         major: u32,
     },
+    /// A handler has one method for each event type.
+    #[error("`{0}` is pinned twice: a consumer reads one major of an event type, so keep one of the pins")]
+    PinnedTwice(String),
     /// A consumer without patterns would receive nothing.
     #[error("a consumer without event patterns receives nothing: give at least one, or `*` for all")]
     NoPatterns,
@@ -237,8 +240,13 @@ impl ConsumerSpec {
     /// ```
     ///
     /// # Errors
-    /// As [`events`](Self::events) and [`pin`](Self::pin), for the first one that is none.
+    /// As [`events`](Self::events) and [`pin`](Self::pin), for the first one that is none; [`SpecError::PinnedTwice`] for
+    /// an event type that is there twice.
     pub fn reads(self, pins: &[(&str, u32)]) -> Result<Self, SpecError> {
+        let mut seen = BTreeSet::new();
+        if let Some((twice, _)) = pins.iter().find(|(event_type, _)| !seen.insert(event_type)) {
+            return Err(SpecError::PinnedTwice((*twice).to_owned()));
+        }
         let spec = self.events(pins.iter().map(|(event_type, _)| event_type))?;
         pins.iter().try_fold(spec, |spec, (event_type, major)| spec.pin(event_type, *major))
     }

@@ -41,5 +41,5 @@ pub use attempt::MissingSchema;
 pub use chain::chain;
 pub use consumer::ConsumerSpec;
 pub use refused::advice;
-pub use relay::{Relay, RelayBuilder, RelayError, Settings};
+pub use relay::{RegistrationProblem, Relay, RelayBuilder, RelayError, Settings};
 pub use schemas::{Schemas, SchemasError, UndeclaredMembers};

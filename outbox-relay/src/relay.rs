@@ -1,9 +1,9 @@
 //! The relay: consumers and their sinks, put together and run.
 
+mod check;
 mod error;
 mod registering;
 
-use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use sqlx::Pool;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-pub use self::error::RelayError;
+pub use self::error::{RegistrationProblem, RelayError};
 use crate::attempt::{Consumer, MissingSchema};
 use crate::chain::chain;
 use crate::company::{Company, FreeSlots};
@@ -194,11 +194,12 @@ impl<DB: Backend> RelayBuilder<DB> {
         if deadline > lease / 3 {
             return Err(RelayError::DeadlineAboveLease { deadline, lease });
         }
-        let mut names = BTreeSet::new();
-        for Consumer { spec, .. } in &self.consumers {
-            if !names.insert(spec.name.as_str()) {
-                return Err(RelayError::DuplicateConsumer(spec.name.to_string()));
-            }
+        let specs = || self.consumers.iter().map(|consumer| &consumer.spec);
+        let problems = check::problems(specs(), &self.schemas, settings.missing_schema);
+        if !problems.is_empty() {
+            return Err(RelayError::Registration(problems));
+        }
+        for spec in specs() {
             if spec.timeout >= settings.lease {
                 return Err(RelayError::TimeoutAboveLease {
                     consumer: spec.name.to_string(),

@@ -1,6 +1,6 @@
 //! The compiled schemas that payloads are validated against, reloaded when the registry folder changes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -30,7 +30,9 @@ struct Loaded {
     digest: Option<Digest>,
     validators: Validators,
     /// The newest schema of each type and major.
-    newest: HashMap<String, HashMap<u32, Fingerprint>>,
+    newest: HashMap<String, BTreeMap<u32, Fingerprint>>,
+    /// Event types that nobody publishes any more.
+    removed: HashSet<String>,
     doubts: Doubts,
     /// Types and majors whose undeclared members were told.
     told: Mutex<HashSet<(String, u32)>>,
@@ -54,6 +56,19 @@ pub(crate) enum Validity {
     },
     /// It is no JSON.
     Unreadable(Unreadable),
+}
+
+/// What the registry has to say about a pin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pinned {
+    /// There is such a major, or no registry to ask.
+    Good,
+    /// There is, but nobody publishes the type any more.
+    Unpublished,
+    /// There is no such event type.
+    UnknownType,
+    /// There are these majors of it.
+    UnknownMajor(Vec<u32>),
 }
 
 /// What validating one event came to, for all consumers that share the event.
@@ -146,6 +161,20 @@ impl Schemas {
         *self.changes.borrow()
     }
 
+    /// What the registry has to say about a pin.
+    pub(crate) fn pinned(&self, event_type: &str, major: u32) -> Pinned {
+        let loaded = self.current();
+        if loaded.digest.is_none() {
+            return Pinned::Good;
+        }
+        match loaded.newest.get(event_type) {
+            _ if loaded.removed.contains(event_type) => Pinned::Unpublished,
+            None => Pinned::UnknownType,
+            Some(majors) if majors.contains_key(&major) => Pinned::Good,
+            Some(majors) => Pinned::UnknownMajor(majors.keys().copied().collect()),
+        }
+    }
+
     /// A payload was valid, which may end the doubt in its schema.
     fn valid(&self, loaded: &Loaded, event_type: &str, major: u32) {
         if loaded.valid(event_type, major) {
@@ -201,11 +230,13 @@ impl Schemas {
 impl Loaded {
     fn new(registry: &Registry) -> Result<Self, CompileErrors> {
         let validators = Validators::compile(registry)?;
-        let mut newest: HashMap<String, HashMap<u32, Fingerprint>> = HashMap::new();
+        let mut newest: HashMap<String, BTreeMap<u32, Fingerprint>> = HashMap::new();
         for file in registry.newest_of_each() {
             newest.entry(file.event_type.to_string()).or_default().insert(file.major, file.fingerprint);
         }
-        Ok(Self { digest: Some(registry.digest()), validators, newest, ..Self::default() })
+        let removed = registry.event_types().filter(|of| registry.tombstone(of.as_str()).is_some());
+        let removed = removed.map(ToString::to_string).collect();
+        Ok(Self { digest: Some(registry.digest()), validators, newest, removed, ..Self::default() })
     }
 
     /// Notes a valid payload; true = its schema was in doubt until now.

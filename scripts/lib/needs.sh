@@ -61,6 +61,12 @@ needs_look() {
                 needs_packages+=(npm)
             }
             ;;
+        python)
+            python3 -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || {
+                needs_missing+=('Python 3.11 or newer with venv: for a receiver in Python (scripts/test quick does without)')
+                needs_packages+=(python3 python3-venv)
+            }
+            ;;
         esac
     done
 }

@@ -32,6 +32,8 @@ fn generated_pins_are_all_that_is_read() {
     assert_ne!(spec.wants("order.placed", 1), Want::Deliver);
     assert_eq!(spec.wants("order.cancelled", 1), Want::Skip);
     assert_eq!(reads(&[]).unwrap_err(), SpecError::NoPatterns);
+    let twice = reads(&[("order.placed", 1), ("order.paid", 1), ("order.placed", 2)]).unwrap_err();
+    assert_eq!(twice, SpecError::PinnedTwice("order.placed".to_owned()));
     assert!(matches!(reads(&[("order.*", 1)]).unwrap_err(), SpecError::EventType(_)));
     assert!(matches!(reads(&[("order.placed", 0)]).unwrap_err(), SpecError::Major { .. }));
 }

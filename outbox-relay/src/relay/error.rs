@@ -11,9 +11,9 @@ pub enum RelayError {
     /// It would have nothing to do.
     #[error("the relay has no consumer; add at least one")]
     NoConsumer,
-    /// Two consumers have one name.
-    #[error("two consumers are named `{0}`; a name keys a consumer's progress, so give each its own")]
-    DuplicateConsumer(String),
+    /// What consumers ask for cannot be: all of it, at once.
+    #[error("the consumers cannot be registered: {}", listed(.0))]
+    Registration(Vec<RegistrationProblem>),
     /// A send could outlive the lease.
     #[error(
         "the time limit of consumer `{consumer}` ({timeout:?}) is not below the lease ({lease:?}); another relay could \
@@ -86,4 +86,42 @@ pub enum RelayError {
     /// The shutdown came before the database answered for the first time.
     #[error("stopped before the database could be reached")]
     NeverStarted,
+}
+
+/// Something that a consumer asks for and cannot have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistrationProblem {
+    /// Two consumers have one name.
+    #[error("two consumers are named `{0}`; a name keys a consumer's progress, so give each its own")]
+    DuplicateConsumer(String),
+    /// A pinned event type is not in the registry.
+    #[error(
+        "consumer `{consumer}` pins `{event_type}`, which the registry does not have; commit its schema, or correct the name"
+    )]
+    UnknownType {
+        /// The consumer.
+        consumer: String,
+        /// The event type.
+        event_type: String,
+    },
+    /// A pinned major is not in the registry.
+    #[error(
+        "consumer `{consumer}` pins v{major} of `{event_type}`, of which the registry has {known}; commit its schema, or \
+         pin one of these"
+    )]
+    UnknownMajor {
+        /// The consumer.
+        consumer: String,
+        /// The event type.
+        event_type: String,
+        /// The major that it pins.
+        major: u32,
+        /// Those that there are, as `v1, v2`.
+        known: String,
+    },
+}
+
+fn listed(problems: &[RegistrationProblem]) -> String {
+    problems.iter().map(|problem| format!("\n  {problem}")).collect()
 }

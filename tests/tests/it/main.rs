@@ -5,6 +5,7 @@ mod architecture;
 mod backend;
 mod codegen;
 mod faults;
+mod foreign;
 mod inbox;
 mod interleaving;
 mod listen;

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use outbox_relay::{MissingSchema, Schemas, UndeclaredMembers};
+use outbox_relay::{MissingSchema, RegistrationProblem, RelayError, Schemas, Settings, UndeclaredMembers};
 use outbox_schema::Validators;
 use outbox_sdk::validated::SchemaError;
 use outbox_sdk::{JsonEvent, PublishError, Published};
 use outbox_tests::{RecordingSink, RunningRelay, eventually, quick_settings};
 
-use super::{World, crm};
+use super::{World, crm, delivering};
 use crate::databases::{TestDb, on_every_database};
 
 on_every_database! {
@@ -268,4 +268,36 @@ async fn publish_json_can_ask_the_registry_first<T: TestDb>() {
     assert_eq!(unknown, SchemaError::Unknown { known_majors: vec![1] });
     strict.publish_json(&mut tx, &event(1, r#"{"n": 1}"#)).await.unwrap();
     world.outbox.commit(tx).await.unwrap();
+}
+
+#[tokio::test]
+async fn everything_that_consumers_cannot_have_is_told_at_once() {
+    let world = World::<outbox_tests::SqliteTestDb>::new().await;
+    let registry = Registry::with(NUMBERED);
+    fs::create_dir(registry.0.path().join("customer.deleted")).unwrap();
+    let same = fs::read_to_string(registry.0.path().join("customer.changed/v1.0.json")).unwrap();
+    let deleted = same.replace("customer.changed", "customer.deleted");
+    fs::write(registry.0.path().join("customer.deleted/v1.0.json"), deleted).unwrap();
+    let removed = "date = 2026-12-01\nreason = \"gone\"\n";
+    fs::write(registry.0.path().join("customer.deleted/removed.toml"), removed).unwrap();
+    let build = |settings: Settings, pins: &[(&str, u32)]| {
+        let pinned =
+            pins.iter().fold(crm(), |spec, (event_type, major)| spec.pin(event_type, *major).unwrap());
+        let schemas = Schemas::open(registry.0.path()).unwrap();
+        let relay = world.builder_with(settings).schemas(schemas).consumer(pinned, RecordingSink::new());
+        relay.consumer(crm(), RecordingSink::new()).build().map(|_| ())
+    };
+    let wrong = [("customer.changed", 7), ("customer.merged", 1), ("customer.deleted", 1)];
+    let error = build(quick_settings(), &wrong).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the consumers cannot be registered: \n  \
+         consumer `crm` pins v7 of `customer.changed`, of which the registry has v1; commit its schema, or pin one of these\n  \
+         consumer `crm` pins `customer.merged`, which the registry does not have; commit its schema, or correct the name\n  \
+         two consumers are named `crm`; a name keys a consumer's progress, so give each its own"
+    );
+    let RelayError::Registration(problems) = build(delivering(quick_settings()), &wrong).unwrap_err() else {
+        panic!()
+    };
+    assert_eq!(problems, [RegistrationProblem::DuplicateConsumer("crm".to_owned())]);
 }
