@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::envelope::Timestamp;
 use crate::tables::Tables;
 
-/// The statements of an inbox; each method is one.
+/// The statements of an inbox; each method is one, the beginning of a batch two.
 pub trait Deduplicate: Database {
     /// Notes that the consumer has processed the event; `false` = it had before. Where transactions have settings, the
     /// rest of this one runs under the tenant.
@@ -21,14 +21,29 @@ pub trait Deduplicate: Database {
         tenant_id: Option<Uuid>,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
 
-    /// As [`inbox_insert`](Self::inbox_insert), for many events; answers with those that are new, each once.
-    fn inbox_insert_all(
+    /// Answers with those of many events that are new, each once; as [`inbox_insert`](Self::inbox_insert) otherwise. A
+    /// commit before [`inbox_end_batch`](Self::inbox_end_batch), which can only be a handler's own, keeps no row of an event
+    /// whose turn has not come: either it fails, or such rows are not written yet.
+    fn inbox_begin_batch(
         conn: &mut Self::Connection,
         tables: &Tables,
         consumer: &str,
         event_ids: &[Uuid],
         tenant_id: Option<Uuid>,
     ) -> impl Future<Output = Result<Vec<Uuid>, Error>> + Send;
+
+    /// An event's turn in a batch has come: notes it, unless that is done already.
+    fn inbox_turn(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        event_id: Uuid,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// From here on the transaction of a batch may be committed.
+    fn inbox_end_batch(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Has the rest of the transaction run under the tenant, where transactions have settings.
     fn inbox_tenant(

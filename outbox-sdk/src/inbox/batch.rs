@@ -19,7 +19,7 @@ use crate::lane::Lane;
 pub struct EarlierFailed;
 
 impl<DB: Backend> Inbox<DB> {
-    /// Handles many events in one transaction: one statement notes them all, then each that is new goes to the handler in
+    /// Handles many events in one transaction: one statement tells which are new, then each of those goes to the handler in
     /// a savepoint, in the order of `events`. One that fails is rolled back alone. Answers with what became of each, in the
     /// same order; what is done is committed.
     ///
@@ -29,8 +29,8 @@ impl<DB: Backend> Inbox<DB> {
     /// When the transaction as a whole cannot be committed (a deferred constraint, a handler that spoiled it), the events
     /// are handled one by one, so that only the one that is to blame fails. Conflicts are as in [`handle`](Self::handle):
     /// the whole batch is run again, and after five runs its events go one by one, so a handler may see an event
-    /// several times before its effect is committed once. A handler that
-    /// commits the transaction by itself would have events noted that nobody has handled.
+    /// several times before its effect is committed once. A commit of the handler's own fails on PostgreSQL; on SQLite it
+    /// keeps what was done so far, and no note of an event that was not.
     ///
     /// ```no_run
     /// # use outbox_sdk::{Envelope, Handler, HandlerError, Inbox};
@@ -79,7 +79,7 @@ impl<DB: Backend> Inbox<DB> {
     ) -> Result<Vec<Result<Effect, HandlerError>>, HandlerError> {
         let ids: Vec<_> = events.iter().map(|event| event.event_id).collect();
         let mut tenant = events.first().and_then(|event| event.tenant_id);
-        let new = DB::inbox_insert_all(&mut tx, &self.tables, &self.consumer, &ids, tenant).await;
+        let new = DB::inbox_begin_batch(&mut tx, &self.tables, &self.consumer, &ids, tenant).await;
         let mut new: HashSet<_> = new.map_err(Self::database)?.into_iter().collect();
 
         let mut done = None;
@@ -97,6 +97,7 @@ impl<DB: Backend> Inbox<DB> {
                     tenant = event.tenant_id;
                     DB::inbox_tenant(&mut tx, &self.tables, tenant).await.map_err(Self::database)?;
                 }
+                DB::inbox_turn(&mut tx, &self.consumer, event.event_id).await.map_err(Self::database)?;
                 self.in_savepoint(&mut tx, handler, event).await?
             };
             match result {
@@ -116,6 +117,7 @@ impl<DB: Backend> Inbox<DB> {
         match done {
             Some(event) => {
                 self.still_holds(&mut tx, event).await?;
+                DB::inbox_end_batch(&mut tx, &self.tables).await.map_err(Self::database)?;
                 tx.commit().await.map_err(Self::database)?;
             }
             None => tx.rollback().await.map_err(Self::database)?,

@@ -22,7 +22,7 @@ impl Deduplicate for Postgres {
         Ok(insert.execute(conn).await?.rows_affected() > 0)
     }
 
-    async fn inbox_insert_all(
+    async fn inbox_begin_batch(
         conn: &mut PgConnection,
         tables: &Tables,
         consumer: &str,
@@ -30,8 +30,17 @@ impl Deduplicate for Postgres {
         tenant_id: Option<Uuid>,
     ) -> Result<Vec<Uuid>, Error> {
         let insert = tables.postgres().inbox_insert_all.query().bind(consumer).bind(event_ids.to_vec());
-        let new = insert.bind(tenant_id).fetch_all(conn).await?;
+        let new = insert.bind(tenant_id).fetch_all(&mut *conn).await?;
+        tables.postgres().inbox_guard.query().execute(conn).await?;
         new.iter().map(|row| row.try_get("event_id")).collect()
+    }
+
+    async fn inbox_turn(_: &mut PgConnection, _: &str, _: Uuid) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn inbox_end_batch(conn: &mut PgConnection, tables: &Tables) -> Result<(), Error> {
+        tables.postgres().inbox_unguard.query().execute(conn).await.map(|_| ())
     }
 
     async fn inbox_tenant(

@@ -98,7 +98,8 @@ statements! {
     remove remove_stalls remove_replays remove_attempts rename_taken rename rename_stalls rename_dead_letters rename_attempts
     claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     replay_requests discarded_heads replay_result
-    inbox_insert inbox_insert_all inbox_tenant inbox_holds inbox_compact inbox_forget inbox_forget_event inbox_copy
+    inbox_insert inbox_insert_all inbox_guard inbox_unguard inbox_tenant inbox_holds
+    inbox_compact inbox_forget inbox_forget_event inbox_copy
     notify notify_pause
     admin_lock_shared duty_lock duty_take duty_end duties record overdue registered compact compactable
     consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge

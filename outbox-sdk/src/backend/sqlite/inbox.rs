@@ -17,7 +17,7 @@ use crate::tables::Tables;
 const TABLE: &str = "outbox_processed_event";
 
 const INBOX_INSERT: &str = include_str!("inbox_insert.sql");
-const INBOX_INSERT_ALL: &str = include_str!("inbox_insert_all.sql");
+const INBOX_NEW: &str = include_str!("inbox_new.sql");
 const INBOX_HOLDS: &str = include_str!("inbox_holds.sql");
 const INBOX_COMPACT: &str = include_str!("inbox_compact.sql");
 const INBOX_FORGET: &str = include_str!("inbox_forget.sql");
@@ -36,7 +36,7 @@ impl Deduplicate for Sqlite {
         Ok(rows(conn, insert).await? > 0)
     }
 
-    async fn inbox_insert_all(
+    async fn inbox_begin_batch(
         conn: &mut SqliteConnection,
         _: &Tables,
         consumer: &str,
@@ -44,12 +44,21 @@ impl Deduplicate for Sqlite {
         _: Option<Uuid>,
     ) -> Result<Vec<Uuid>, Error> {
         let ids = serde_json::Value::from_iter(event_ids.iter().copied().map(uuid)).to_string();
-        let insert = query(INBOX_INSERT_ALL).bind(consumer).bind(ids);
-        let new = match insert.fetch_all(&mut *conn).await {
+        let look = query(INBOX_NEW).bind(consumer).bind(ids);
+        let new = match look.fetch_all(&mut *conn).await {
             Ok(new) => new,
             Err(error) => return Err(explained(conn, error, TABLE).await),
         };
         new.iter().map(|row| Ok(row.try_get::<Hyphenated, _>("event_id")?.into_uuid())).collect()
+    }
+
+    async fn inbox_turn(conn: &mut SqliteConnection, consumer: &str, event_id: Uuid) -> Result<(), Error> {
+        let insert = query(INBOX_INSERT).bind(consumer).bind(uuid(event_id));
+        rows(conn, insert).await.map(|_| ())
+    }
+
+    async fn inbox_end_batch(_: &mut SqliteConnection, _: &Tables) -> Result<(), Error> {
+        Ok(())
     }
 
     async fn inbox_tenant(_: &mut SqliteConnection, _: &Tables, _: Option<Uuid>) -> Result<(), Error> {

@@ -11,6 +11,7 @@ on_every_database! {
     nothing_of_an_aggregate_passes_an_event_that_is_to_come_again
     the_same_event_twice_in_a_batch_has_one_effect
     a_handler_that_ends_the_transaction_spoils_only_its_own_event
+    what_a_handler_commits_notes_no_event_behind_it
     an_empty_batch_is_nothing
 }
 
@@ -114,6 +115,34 @@ async fn a_handler_that_ends_the_transaction_spoils_only_its_own_event<T: TestDb
     assert_eq!((answers[0].as_str(), answers[2].as_str()), ("done", "done"));
     assert_eq!(world.effects().await, ["1", "3"]);
     assert_eq!(handled(&world.inbox(), &Obedient::<T>::calm(), &events).await, ["before", "done", "before"]);
+}
+
+/// Whether the handler goes on, ignores what its commit came to, or ends there, as a process does.
+async fn what_a_handler_commits_notes_no_event_behind_it<T: TestDb + 'static>() {
+    for what in ["commit", "try to commit", "commit and fail", "commit and hang"] {
+        let world = World::<T>::new().await;
+        let events = [event("1", "1", ""), event("2", "2", what), event("3", "3", ""), event("4", "2", "")];
+        let (inbox, handler) = (world.inbox(), Obedient::<T>::new());
+        if what == "commit and hang" {
+            tokio::select! {
+                _ = inbox.handle_all(&handler, &events) => panic!("the handler hangs"),
+                () = handler.hanging.notified() => {}
+            }
+        } else {
+            let answers = handled(&inbox, &handler, &events).await;
+            assert_eq!(
+                (answers[0] != "earlier failed", answers[2].as_str()),
+                (true, "done"),
+                "{what}: {answers:?}"
+            );
+        }
+        let answers = handled(&inbox, &Obedient::<T>::calm(), &events).await;
+        assert!(
+            answers.iter().all(|answer| ["done", "before"].contains(&answer.as_str())),
+            "{what}: {answers:?}"
+        );
+        assert_eq!(world.effects().await, ["1", "2", "3", "4"], "{what}: each once");
+    }
 }
 
 async fn an_empty_batch_is_nothing<T: TestDb + 'static>() {

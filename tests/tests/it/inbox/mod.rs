@@ -11,6 +11,7 @@ use std::marker::PhantomData;
 
 use outbox_sdk::{Envelope, Handler, HandlerError, Inbox, Migrator};
 use sqlx::{Connection as _, Pool, Transaction};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use crate::databases::TestDb;
@@ -61,16 +62,18 @@ pub(super) fn told(event: &Envelope) -> (&str, &str) {
 /// Writes the event's name into `effect`, then does what the event says; once it is calm, nothing more.
 pub(super) struct Obedient<T> {
     calm: bool,
+    /// Told when it does nothing more.
+    pub(super) hanging: Notify,
     db: PhantomData<fn() -> T>,
 }
 
 impl<T> Obedient<T> {
     pub(super) fn new() -> Self {
-        Self { calm: false, db: PhantomData }
+        Self { calm: false, hanging: Notify::new(), db: PhantomData }
     }
 
     pub(super) fn calm() -> Self {
-        Self { calm: true, db: PhantomData }
+        Self { calm: true, ..Self::new() }
     }
 }
 
@@ -89,6 +92,19 @@ impl<T: TestDb + 'static> Handler<T::Db> for Obedient<T> {
             }
             "rollback" => Ok(T::execute(tx, "ROLLBACK").await?),
             "commit" => Ok(T::execute(tx, "COMMIT").await?),
+            "try to commit" => {
+                let _ = T::execute(tx, "COMMIT").await;
+                Ok(())
+            }
+            "commit and fail" => {
+                let _ = T::execute(tx, "COMMIT").await;
+                Err(HandlerError::reject("never"))
+            }
+            "commit and hang" => {
+                let _ = T::execute(tx, "COMMIT").await;
+                self.hanging.notify_one();
+                std::future::pending().await
+            }
             "give up a savepoint" => {
                 let mut part = tx.begin().await?;
                 T::execute(&mut part, "INSERT INTO effect VALUES ('given up')").await?;

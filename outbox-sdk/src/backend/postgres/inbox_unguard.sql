@@ -1,0 +1,1 @@
+CLOSE outbox_inbox_batch
