@@ -1,10 +1,15 @@
-//! The same events handed to two pools at once, at every isolation level of PostgreSQL: one effect each, and no attempt is
-//! burned. `OUTBOX_TEST_RACES` is the number of rounds.
+//! The same events handed to two processes, or two pools, at once, at every isolation level of PostgreSQL: one effect each,
+//! and no attempt is burned. `OUTBOX_TEST_RACES` is the number of rounds.
+
+use std::process::Stdio;
 
 use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox, Migrator};
-use outbox_tests::PgTestDb;
+use outbox_tests::{PATIENCE, PgTestDb, TestDb as _};
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgPool, Postgres, Transaction};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::event;
@@ -12,7 +17,7 @@ use super::event;
 const LEVELS: [&str; 3] = ["read committed", "repeatable read", "serializable"];
 
 fn rounds() -> usize {
-    std::env::var("OUTBOX_TEST_RACES").map_or(100, |rounds| rounds.parse().unwrap())
+    std::env::var("OUTBOX_TEST_RACES").map_or(60, |rounds| rounds.parse().unwrap())
 }
 
 /// A row for each event, and a row that all of them change.
@@ -29,7 +34,7 @@ impl Handler<Postgres> for Counting {
 struct Race {
     inboxes: [Inbox<Postgres>; 2],
     pool: PgPool,
-    _db: PgTestDb,
+    db: PgTestDb,
 }
 
 impl Race {
@@ -48,7 +53,7 @@ impl Race {
             assert_eq!(set, level);
             Inbox::new(pool, "crm")
         };
-        Self { inboxes: [inbox().await, inbox().await], pool, _db: db }
+        Self { inboxes: [inbox().await, inbox().await], pool, db }
     }
 
     /// Effects, different events among them, and the number in the row that all change.
@@ -58,24 +63,46 @@ impl Race {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_that_handle_the_same_event_have_one_effect() {
+/// The process `inbox-contender`.
+struct Contender {
+    _process: Child,
+    events: ChildStdin,
+    answers: Lines<BufReader<ChildStdout>>,
+}
+
+impl Contender {
+    async fn start(race: &Race, level: &str) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_inbox-contender"));
+        command.args([race.db.address(), level]).kill_on_drop(true);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let (events, answers) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
+        let mut contender = Self { _process: process, events, answers: BufReader::new(answers).lines() };
+        assert_eq!(contender.answer().await, level);
+        contender
+    }
+
+    async fn answer(&mut self) -> String {
+        let answer = timeout(PATIENCE, self.answers.next_line()).await.expect("a contender answers");
+        answer.unwrap().expect("a contender goes on")
+    }
+}
+
+#[tokio::test]
+async fn two_processes_that_handle_the_same_event_have_one_effect() {
     for level in LEVELS {
         let race = Race::new(level).await;
+        let mut contenders = [Contender::start(&race, level).await, Contender::start(&race, level).await];
         for round in 0..rounds() {
-            let event = event("", "1", "");
-            let contenders = race.inboxes.clone().map(|inbox| {
-                let event = event.clone();
-                tokio::spawn(async move { inbox.handle(&Counting, &event).await })
-            });
-            let mut done = 0;
-            for contender in contenders {
-                let effect = contender.await.unwrap();
-                done += usize::from(
-                    effect.unwrap_or_else(|error| panic!("{level}, {round}: {error}")) == Effect::Done,
-                );
+            // The one that is told first takes turns.
+            contenders.swap(0, 1);
+            let event = format!("{}\n", Uuid::now_v7());
+            for contender in &mut contenders {
+                contender.events.write_all(event.as_bytes()).await.unwrap();
             }
-            assert_eq!(done, 1, "{level}, {round}: the other one reports that it was processed already");
+            let answers = [contenders[0].answer().await, contenders[1].answer().await];
+            let winner = answers.iter().position(|answer| answer == "done");
+            let winner = winner.unwrap_or_else(|| panic!("{level}, {round}: {answers:?}"));
+            assert_eq!(answers[1 - winner], "already processed", "{level}, {round}");
         }
         let rounds = rounds();
         let (effects, different, total) = race.effects().await;
