@@ -168,7 +168,7 @@ fn enum_shape(body: Enum) -> Shape {
 }
 
 /// The scope of variants.
-fn variant_scope(open: bool) -> Scope {
+pub(crate) fn variant_scope(open: bool) -> Scope {
     let mut scope = Scope::default();
     scope.take("Self".to_owned());
     if open {

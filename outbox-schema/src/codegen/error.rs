@@ -91,10 +91,14 @@ pub enum SchemaWithoutType {
     Alternatives,
     /// A list whose first elements have types of their own, and that may be longer or shorter.
     OpenTuple,
+    /// A list with more than 12 elements that have types of their own.
+    LongTuple,
     /// Members by pattern beside members by name.
     Patterns,
     /// Parts of an `allOf` that are no objects.
     Parts,
+    /// A member that is in two parts of one object.
+    Overlap(String),
     /// A default that does not fit its type, or that cannot be written in the generated language.
     Default,
     /// 128-bit integers or maps with integer keys in a place that must be read twice.
@@ -117,8 +121,12 @@ impl fmt::Display for SchemaWithoutType {
             Self::OpenTuple => {
                 f.write_str("a tuple without a fixed length; set `minItems` and `maxItems` to the number of `prefixItems`")
             }
+            Self::LongTuple => f.write_str("a tuple of more than 12 elements; give them names, as members of an object"),
             Self::Patterns => f.write_str("members by pattern beside others; put them into a member of their own"),
             Self::Parts => f.write_str("an `allOf` of other things than objects; write what they come to together"),
+            Self::Overlap(member) => {
+                write!(f, "the member `{member}` is in two parts of one object; leave it in one of them")
+            }
             Self::Default => f.write_str("a `default` that cannot be written as a value of the type; correct it"),
             Self::Buffered(what) => write!(
                 f,

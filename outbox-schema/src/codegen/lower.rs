@@ -10,11 +10,14 @@ use super::model::{
     Types,
 };
 use super::names::{Scope, identifiers, pascal, snake};
-use super::{alternatives, buffered};
+use super::{alternatives, buffered, parts};
 use crate::document::{OPEN_ENUM, is_annotation, join, percent_decode, resolve, sorted};
 
 /// The pattern that schemars gives a decimal number.
 const DECIMAL: &str = r"^-?\d+(\.\d+)?([eE]\d+)?$";
+
+/// Rust's tuples can be compared and printed up to here.
+const LONGEST_TUPLE: usize = 12;
 
 /// Keywords that decide on the type.
 const TYPING: [&str; 18] = [
@@ -105,6 +108,7 @@ pub(crate) fn lower(
     lower.name_definitions();
     lower.named(String::new(), document, root);
     lower.problems.extend(buffered::problems(&lower.types));
+    lower.problems.extend(parts::problems(&lower.types));
     if lower.problems.is_empty() { Ok((lower.types, lower.used)) } else { Err(lower.problems) }
 }
 
@@ -332,7 +336,8 @@ impl Lower<'_> {
         if numbers.len() != values.len() || numbers.is_empty() {
             return self.refuse(at, "", Problem::Literals);
         }
-        let variants = numbers.into_iter().map(|number| {
+        let mut seen = BTreeSet::new();
+        let variants = numbers.into_iter().filter(|number| seen.insert(*number)).map(|number| {
             let sign = if number < 0 { "Minus" } else { "N" };
             (number, format!("{sign}{}", number.unsigned_abs()))
         });
@@ -412,9 +417,14 @@ impl Lower<'_> {
 
     fn array(&mut self, object: &Map<String, Value>, at: &At) -> Option<Type> {
         let (min, max) = (length(object, "minItems"), length(object, "maxItems"));
-        if let Some(Value::Array(first)) = object.get("prefixItems") {
+        if let Some(Value::Array(first)) =
+            object.get("prefixItems").filter(|first| **first != Value::Array(vec![]))
+        {
             if min != Some(first.len()) || max != min {
                 return self.refuse(at, "prefixItems", Problem::OpenTuple);
+            }
+            if first.len() > LONGEST_TUPLE {
+                return self.refuse(at, "prefixItems", Problem::LongTuple);
             }
             let types = first.iter().enumerate().map(|(i, schema)| {
                 let at = at.step("prefixItems").step(i).called(&i.to_string());
@@ -591,10 +601,9 @@ fn docs_of_value(object: &Map<String, Value>, values: &[Value]) -> Docs {
 
 /// The variants of strings, with their names.
 pub(crate) fn texts_of(values: Vec<(&str, Docs)>, open: bool) -> Texts {
-    let mut scope = Scope::default();
-    if open {
-        scope.take("Unknown".to_owned());
-    }
+    let mut seen = BTreeSet::new();
+    let values: Vec<_> = values.into_iter().filter(|(value, _)| seen.insert(*value)).collect();
+    let scope = alternatives::variant_scope(open);
     let (idents, _) = identifiers(values.iter().map(|(value, _)| *value), pascal, scope);
     let values = values.into_iter().zip(idents);
     let values = values.map(|((value, docs), ident)| Text { value: value.to_owned(), ident, docs });
@@ -637,7 +646,7 @@ fn is_decimal(object: &Map<String, Value>) -> bool {
     object.get("pattern").is_some_and(|pattern| pattern == DECIMAL)
 }
 
-/// The width that a format names; without one, 64 bits.
+/// The width that a format names; without one, 64 bits, or what the bounds need.
 fn int(format: Option<&str>, object: &Map<String, Value>) -> Option<Int> {
     Some(match format {
         Some("int8") => Int::I8,
@@ -651,7 +660,24 @@ fn int(format: Option<&str>, object: &Map<String, Value>) -> Option<Int> {
         Some("uint64" | "uint") => Int::U64,
         Some("uint128") => Int::U128,
         Some(_) => return None,
-        None if object.get("minimum").is_some_and(Value::is_u64) => Int::U64,
-        None => Int::I64,
+        None => {
+            let bound = |keyword: &str| {
+                let number = object.get(keyword)?;
+                // Beyond 128 bits it is as good as the nearest.
+                number.to_string().parse().ok().or_else(|| number.as_f64().map(|bound| bound as i128))
+            };
+            let above = |limit: i128| {
+                bound("maximum").is_some_and(|most| most > limit)
+                    || bound("exclusiveMaximum").is_some_and(|end| end - 1 > limit)
+            };
+            let from = [bound("minimum"), bound("exclusiveMinimum")].into_iter().flatten().max();
+            match from {
+                Some(0..) if above(u64::MAX.into()) => Int::U128,
+                Some(0..) => Int::U64,
+                Some(from) if from < i64::MIN.into() => Int::I128,
+                _ if above(i64::MAX.into()) => Int::I128,
+                _ => Int::I64,
+            }
+        }
     })
 }

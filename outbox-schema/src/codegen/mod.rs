@@ -22,6 +22,7 @@ mod header;
 mod lower;
 mod model;
 mod names;
+mod parts;
 mod rust;
 #[cfg(test)]
 mod tests;

@@ -15,9 +15,9 @@ const KEYWORDS: [&str; 53] = [
 const NEVER_RAW: [&str; 5] = ["Self", "crate", "self", "super", "_"];
 
 /// Types that the generated text names without a path: a type of the schema with such a name gets a number.
-const PRELUDE: [&str; 14] = [
-    "Box", "Clone", "Copy", "Debug", "Default", "Eq", "Err", "None", "Ok", "Option", "Result", "Self",
-    "String", "Vec",
+const PRELUDE: [&str; 17] = [
+    "Box", "Clone", "Copy", "Debug", "Default", "Eq", "Err", "From", "None", "Ok", "Option", "Result",
+    "Self", "Some", "String", "TryFrom", "Vec",
 ];
 
 /// The words of a name: parts between characters that are no ASCII letters or digits, split where a capital begins a word.

@@ -9,7 +9,7 @@ use super::model::{
     Body, Content, Docs, Enum, Field, Flattened, Int, Ip, Item, ItemId, Key, Model, Moment, PinModel,
     Presence, Struct, Tagging, Texts, Type, Types, Variant,
 };
-use super::names::{raw, snake};
+use super::names::{Scope, raw, snake};
 use super::{CodegenError, Decimal, Options, buffered, dispatch, header};
 
 /// What rustfmt breaks lines at.
@@ -64,13 +64,16 @@ struct Module<'m> {
     types: &'m Types,
     options: &'m Options,
     in_sets: BTreeSet<ItemId>,
+    /// Names of functions that give defaults.
+    functions: Scope,
     /// Pointers of defaults that cannot be written.
     problems: Vec<String>,
 }
 
 impl<'m> Module<'m> {
     fn of(pin: &'m PinModel, options: &'m Options) -> Self {
-        Self { types: &pin.types, options, in_sets: pin.types.in_sets(), problems: Vec::new() }
+        let (types, in_sets) = (&pin.types, pin.types.in_sets());
+        Self { types, options, in_sets, functions: Scope::default(), problems: Vec::new() }
     }
 
     fn item(&mut self, id: ItemId) -> String {
@@ -279,17 +282,18 @@ impl<'m> Module<'m> {
                     attribute("deserialize_with = \"outbox_sdk::generated::integer_keys\"");
                 }
                 let is_boxed = matches!(&field.ty, Type::Named(id) if boxed.contains(id));
-                match expression(self.types, &field.ty, value, is_boxed) {
+                let time = self.options.time;
+                match expression(self.types, time, &field.ty, value, is_boxed) {
                     Some(Expression::Trivial) => attribute("default"),
                     Some(Expression::Simple(value)) => {
-                        let name = default_name(owner, &field.ident);
+                        let name = self.functions.take(default_name(owner, &field.ident));
                         attribute(&format!("default = {name:?}"));
                         let function = format!("fn {name}() -> {ty} {{\n    {value}\n}}\n");
                         after.push('\n');
                         after.push_str(&kept("", &function, 4));
                     }
                     Some(Expression::Long(value)) => {
-                        let name = default_name(owner, &field.ident);
+                        let name = self.functions.take(default_name(owner, &field.ident));
                         attribute(&format!("default = {name:?}"));
                         let _ =
                             write!(after, "\n#[rustfmt::skip]\nfn {name}() -> {ty} {{\n    {value}\n}}\n");
@@ -387,8 +391,11 @@ fn default_name(owner: &str, field: &str) -> String {
 pub(crate) fn doc_lines(docs: &Docs, indent: usize) -> String {
     let mut text = String::new();
     let mut fenced = false;
-    // A carriage return alone ends no line, and rustc takes none in a comment.
+    // rustc takes neither a carriage return in a comment nor what makes text run the other way.
+    let direction = ['\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    let taken = |c: &char| !direction.iter().any(|range| range.contains(c));
     let description = docs.description.as_deref().unwrap_or_default().replace('\r', " ");
+    let description: String = description.chars().filter(taken).collect();
     for line in description.trim().lines() {
         let trimmed = line.trim_end();
         let inner = trimmed.trim_start();

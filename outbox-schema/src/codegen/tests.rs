@@ -39,6 +39,12 @@ fn text_of(schema: &Value) -> String {
     of(schema, &options()).unwrap_or_else(|errors| panic!("{errors:#?}"))
 }
 
+fn refusal_of(properties: &Value, definitions: &Value) -> String {
+    let schema = json!({"type": "object", "properties": properties, "$defs": definitions});
+    let errors = of(&schema, &options()).expect_err("refused");
+    errors.iter().map(|error| format!("{error}\n")).collect()
+}
+
 /// The module of types, without what stands around it.
 fn types_of(schema: &Value) -> String {
     let text = text_of(schema);
@@ -449,4 +455,154 @@ fn the_text_is_as_rustfmt_writes_it() {
             }
         }
     }
+}
+
+#[test]
+fn no_name_of_a_schema_meets_one_of_the_text() {
+    // Types that the generated text names without a path, and a variant that is no identifier.
+    let numbers = json!({"type": "integer", "enum": [1, 2, 1]});
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "from": {"$ref": "#/$defs/From"},
+            "some": {"$ref": "#/$defs/some"},
+            "try": {"$ref": "#/$defs/try_from"},
+            "word": {"type": "string", "enum": ["self", "a", "a"]},
+            "open": {"type": "string", "x-outbox-known": ["self"]},
+            "left": {"$ref": "#/$defs/A"},
+            "right": {"$ref": "#/$defs/ABc"},
+        },
+        "$defs": {
+            "From": numbers,
+            "some": {"type": "integer"},
+            "try_from": {"type": "integer"},
+            "A": {"type": "object", "properties": {"bc_x": {"type": "integer", "default": 3}}},
+            "ABc": {"type": "object", "properties": {"x": {"type": "integer", "default": 4}}},
+        },
+    });
+    let text = types_of(&schema);
+    for name in
+        ["pub enum From2 {\n        N1,\n        N2,\n    }", "pub struct Some2(", "pub struct TryFrom2("]
+    {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+    assert_eq!(text.matches(" Self2,\n").count(), 2, "{text}");
+    assert_eq!(
+        text.matches("#[serde(rename = \"a\")]").count(),
+        1,
+        "a value that is there twice is one: {text}"
+    );
+    assert_eq!(text.matches("fn default_a_bc_x()").count(), 1, "{text}");
+    assert_eq!(text.matches("fn default_a_bc_x2()").count(), 1, "{text}");
+}
+
+#[test]
+fn integers_are_as_wide_as_their_bounds() {
+    let of_bounds = |bounds: &str| {
+        let member: Value = serde_json::from_str(&format!("{{\"type\": \"integer\"{bounds}}}")).unwrap();
+        let text = types_of(&json!({"type": "object", "properties": {"n": member}, "required": ["n"]}));
+        let (_, rest) = text.split_once("pub n: ").unwrap();
+        rest.split_once(',').unwrap().0.to_owned()
+    };
+    for (bounds, ty) in [
+        ("", "i64"),
+        (r#", "minimum": 0"#, "u64"),
+        (r#", "minimum": -1, "maximum": 9223372036854775807"#, "i64"),
+        (r#", "exclusiveMaximum": 9223372036854775808"#, "i64"),
+        (r#", "maximum": 9223372036854775808"#, "i128"),
+        (r#", "minimum": -1, "maximum": 18446744073709551615"#, "i128"),
+        (r#", "minimum": 0, "maximum": 18446744073709551615"#, "u64"),
+        (r#", "minimum": 0, "maximum": 18446744073709551616"#, "u128"),
+        (r#", "minimum": -10000000000000000000"#, "i128"),
+        (r#", "minimum": -1e300"#, "i128"),
+        (r#", "format": "int32", "maximum": 18446744073709551615"#, "i32"),
+    ] {
+        assert_eq!(of_bounds(bounds), ty, "{bounds}");
+    }
+}
+
+#[test]
+fn what_stands_in_one_place_is_there_once() {
+    let ab = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}});
+    let object = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let definitions = json!({"AB": ab, "T": {"anyOf": [{"$ref": "#/$defs/T"}, {"type": "string"}]}});
+    let twice = refusal_of(&json!({"k": {"allOf": [object, {"$ref": "#/$defs/AB"}]}}), &definitions);
+    assert!(twice.contains("v1, `/properties/k`: the member `a` is in two parts of one object"), "{twice}");
+    let beside = json!({"k": {"$ref": "#/$defs/AB", "properties": {"b": {"type": "integer", "minimum": 1}}}});
+    assert!(refusal_of(&beside, &definitions).contains("the member `b` is in two parts"));
+    let circle = refusal_of(&json!({"k": {"$ref": "#/$defs/T"}}), &definitions);
+    assert!(circle.contains("`/$defs/T`: the reference leads back to itself"), "{circle}");
+    let long = json!({"k": {"type": "array", "prefixItems": vec![json!({"type": "integer"}); 13], "minItems": 13, "maxItems": 13}});
+    assert!(refusal_of(&long, &definitions).contains("a tuple of more than 12 elements"));
+}
+
+#[test]
+fn defaults_are_of_the_type_that_is_chosen() {
+    let schema = |format: &str, default: &str| json!({"type": "object", "properties": {"x": {"type": "string", "format": format, "default": default}}});
+    let body = |format: &str, default: &str, time: Time| {
+        let mut options = options();
+        options.time = time;
+        let text = of(&schema(format, default), &options).ok()?;
+        let (_, function) = text.split_once("fn default_thing_done_x()")?;
+        let (_, body) = function.split_once("{\n")?;
+        Some(body.lines().next()?.trim().to_owned())
+    };
+    for (format, default, text, chrono) in [
+        (
+            "date-time",
+            "2026-12-01T10:00:00.5+01:00",
+            "\"2026-12-01T10:00:00.5+01:00\".to_owned()",
+            "chrono::DateTime::parse_from_rfc3339(\"2026-12-01T10:00:00.5+01:00\").unwrap_or_default()",
+        ),
+        (
+            "date",
+            "2024-02-29",
+            "\"2024-02-29\".to_owned()",
+            "\"2024-02-29\".parse::<chrono::NaiveDate>().unwrap_or_default()",
+        ),
+        (
+            "uuid",
+            "0193f0c4-5b7e-7b6e-9d2b-0a4d3c1b2a19",
+            "uuid::Uuid::from_u128(0x0193f0c45b7e7b6e9d2b0a4d3c1b2a19)",
+            "uuid::Uuid::from_u128(0x0193f0c45b7e7b6e9d2b0a4d3c1b2a19)",
+        ),
+        (
+            "ipv4",
+            "127.0.0.1",
+            "std::net::Ipv4Addr::new(127, 0, 0, 1)",
+            "std::net::Ipv4Addr::new(127, 0, 0, 1)",
+        ),
+        (
+            "ip",
+            "::1",
+            "std::net::IpAddr::V6(std::net::Ipv6Addr::from_bits(0x1))",
+            "std::net::IpAddr::V6(std::net::Ipv6Addr::from_bits(0x1))",
+        ),
+    ] {
+        assert_eq!(body(format, default, Time::Text).as_deref(), Some(text), "{format}");
+        assert_eq!(body(format, default, Time::Chrono).as_deref(), Some(chrono), "{format}");
+    }
+    for (format, default) in [
+        ("date", "2023-02-29"),
+        ("date", "1-2-3"),
+        ("date-time", "2026-12-01T10:00:00"),
+        ("date-time", "2026-12-01T10:00:00+24:00"),
+        ("date-time", "2026-12-01T10:00Z"),
+        ("partial-time", "24:00:00"),
+        ("partial-date-time", "2026-12-01T10:00:00Z"),
+        ("ipv4", "::1"),
+        ("uuid", "0193f0c45b7e7b6e9d2b0a4d3c1b2a19"),
+    ] {
+        assert_eq!(body(format, default, Time::Chrono), None, "{format} {default}");
+    }
+}
+
+#[test]
+fn a_description_holds_nothing_that_ends_it() {
+    let description = "ends */ here, `tick` \"# r#\"\r\n#[test]\r\n\u{202e}back\u{2069}";
+    let text = types_of(&json!({"type": "object", "description": description}));
+    assert!(
+        text.starts_with("    /// ends */ here, `tick` \"# r#\"\n    /// #[test]\n    /// back\n"),
+        "{text}"
+    );
 }
