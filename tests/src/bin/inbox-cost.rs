@@ -1,14 +1,15 @@
 //! What the inbox costs: the effect of an event alone, against the inbox and the same effect, in rounds that take turns.
-//! In a release build, on a database of its own:
+//! In a release build, on a database of its own beside the one that OUTBOX_TEST_DATABASE_URL names:
 //!
 //! ```text
-//! inbox-cost postgres://USER@HOST/DATABASE [ROUNDS [EVENTS [CONNECTIONS]]]
+//! inbox-cost [ROUNDS [EVENTS [CONNECTIONS]]]
 //! ```
 #![allow(clippy::print_stdout, reason = "a command says what it has found")]
 
 use std::time::{Duration, Instant};
 
 use outbox_sdk::{Envelope, Handler, HandlerError, Inbox, Migrator};
+use outbox_tests::PgTestDb;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::{PgConnection, PgPool, Postgres, Transaction};
 use uuid::Uuid;
@@ -84,10 +85,11 @@ async fn round(pool: &PgPool, way: Way, events: usize, connections: usize) -> Re
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
-    let url = arguments.next().ok_or("usage: inbox-cost URL [ROUNDS [EVENTS [CONNECTIONS]]]")?;
     let mut number = |default| arguments.next().map_or(Ok(default), |text| text.parse());
     let (rounds, events, connections) = (number(15)?, number(1_000)?, number(4)?.max(1));
-    let pool = PgPoolOptions::new().max_connections(u32::try_from(connections)?).connect(&url).await?;
+    let db = PgTestDb::new().await;
+    let options = PgPoolOptions::new().max_connections(u32::try_from(connections)?);
+    let pool = options.connect_with(db.options()).await?;
     Migrator::inbox().run(&pool).await?;
     let table = "CREATE TABLE IF NOT EXISTS effect (event_id uuid PRIMARY KEY, payload jsonb NOT NULL)";
     sqlx::query(table).execute(&pool).await?;
@@ -102,6 +104,7 @@ async fn main() -> Result<(), Failure> {
         batches.push(alone / round(&pool, Way::Batches, events, connections).await?.as_secs_f64());
         rate.push(f64::from(u32::try_from(events)?) / alone);
     }
+    pool.close().await;
     println!("{rounds} rounds of {events} events on {connections} connections, medians:");
     println!("  effect alone                 {:8.0} a second", median(&mut rate));
     println!("  inbox and effect, one by one {:8.2} of that rate", median(&mut inbox));
