@@ -34,7 +34,7 @@ pub(super) fn problems<'s>(
                      is stored has been delivered"
                 ),
                 Pinned::UnknownType => {
-                    problems.push(RegistrationProblem::UnknownType { consumer, event_type })
+                    problems.push(RegistrationProblem::UnknownType { consumer, event_type });
                 }
                 Pinned::UnknownMajor(known) => {
                     let known: Vec<_> = known.iter().map(|major| format!("v{major}")).collect();
