@@ -275,7 +275,9 @@ pub(crate) fn judge(
     };
     match attempted {
         Attempted::Sink(Outcome::Delivered) => Verdict::Delivered,
-        Attempted::Sink(Outcome::Unavailable { .. }) | Attempted::Lapsed => Verdict::Unavailable,
+        Attempted::Sink(Outcome::Unavailable { .. } | Outcome::Gone { .. }) | Attempted::Lapsed => {
+            Verdict::Unavailable
+        }
         Attempted::Sink(Outcome::Reject { error }) => dead(DeadReason::Rejected, attempts, &error),
         // A replay is one more attempt, and no more than one.
         Attempted::Sink(Outcome::Retry { error, .. }) if send.replay || policy.exhausted(attempts) => {
@@ -397,6 +399,12 @@ mod tests {
         let end = now + Duration::from_secs(24 * 3600);
         let last = judge(&spec(), MissingSchema::default(), &waiting, missing(), end, 0.0);
         assert!(matches!(last, Verdict::Dead { letter, .. } if letter.reason == DeadReason::SchemaMissing));
+    }
+
+    #[test]
+    fn an_event_that_meets_a_receiver_that_is_gone_keeps_its_attempts() {
+        let gone = Attempted::Sink(Outcome::Gone { error: "410".into() });
+        assert_eq!(judged(&send(2), gone), Verdict::Unavailable, "the last one would make it dead");
     }
 
     #[test]

@@ -131,6 +131,9 @@ impl Breaker {
                 self.close()
             }
             _ if old => None,
+            // It was reached. The pause until somebody resumes the consumer is not the breaker's.
+            Outcome::Gone { .. } if self.is_probing() && self.cause == Cause::Unavailable => self.close(),
+            Outcome::Gone { .. } => None,
             Outcome::Unavailable { error, after } => {
                 Some(self.open(Cause::Unavailable, error, *after, now, random))
             }
@@ -328,7 +331,9 @@ mod tests {
     #[test]
     fn any_answer_means_that_it_can_be_reached() {
         let now = Instant::now();
-        for outcome in [failed(), Outcome::Reject { error: "410".into() }] {
+        for outcome in
+            [failed(), Outcome::Reject { error: "422".into() }, Outcome::Gone { error: "410".into() }]
+        {
             let mut breaker = Breaker::claimed(Some(SECOND), 3, now);
             assert_eq!(room(&mut breaker, 32, 0, now + SECOND), 1);
             assert_eq!(answer(&mut breaker, 1, &outcome, now + SECOND).unwrap().length, Duration::ZERO);
@@ -366,10 +371,10 @@ mod tests {
             assert_eq!(answer(&mut breaker, failures % 4, &failed(), now), None);
             assert_eq!(room(&mut breaker, 32, 0, now), 32);
         }
-        let rejected = Outcome::Reject { error: "status 410".into() };
+        let rejected = Outcome::Reject { error: "status 422".into() };
         let change = answer(&mut breaker, 1, &rejected, now).unwrap();
         assert_eq!((change.length, change.failures, change.cause), (SECOND, 1, Cause::Failing));
-        assert_eq!(change.reason.as_deref(), Some("10 failures in a row on 4 lanes; last: status 410"));
+        assert_eq!(change.reason.as_deref(), Some("10 failures in a row on 4 lanes; last: status 422"));
         assert_eq!(room(&mut breaker, 32, 0, now), 0);
     }
 

@@ -8,6 +8,7 @@
 
 mod caution;
 mod decisions;
+mod gone;
 mod idle;
 mod questions;
 mod seated;
@@ -34,12 +35,14 @@ use crate::relay::Settings;
 use crate::schemas::Schemas;
 use crate::session::{Session, SessionError};
 use crate::shared_read::Seat;
+use crate::sink::Outcome;
 use crate::slot::{Bounds, Distrust, Page, Send, Slot, Verdict};
 use crate::telemetry::Telemetry;
 use crate::turn::Turn;
 use crate::wakes::{Spacing, Wakes};
 
 use self::decisions::Decisions;
+use self::gone::Gone;
 use self::questions::Open;
 
 /// How many ids are settled at once at most before the interval is over.
@@ -115,8 +118,9 @@ pub(crate) struct Engine<DB: Backend> {
     looks: Spacing,
     schemas_changed: watch::Receiver<u64>,
     breaker: Breaker,
-    /// Until when an operator has paused the consumer: nothing is sent, whatever the breaker says.
+    /// Until when an operator or its receiver has paused the consumer: nothing is sent, whatever the breaker says.
     held_until: Option<Instant>,
+    gone: Gone,
     /// When the last pass has looked at what may go.
     looked: Instant,
     /// When the settling transaction began whose outcome is not known.
@@ -175,6 +179,7 @@ impl<DB: Backend> Engine<DB> {
             schemas_changed: company.schemas.changes(),
             breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
             held_until: held_until(claimed.held, claimed.paused_for, now),
+            gone: Gone::default(),
             looked: now,
             outcome_unknown: None,
             settled_at: now,
@@ -209,6 +214,7 @@ impl<DB: Backend> Engine<DB> {
         self.collect();
         self.check_answers()?;
         self.ask().await?;
+        self.pause_if_gone().await?;
         if self.must_settle() {
             self.settle(false).await?;
         }
@@ -354,6 +360,9 @@ impl<DB: Backend> Engine<DB> {
         let random = (self.settings.random)();
         if let Attempted::Sink(outcome) = &attempted {
             self.note_destination(Answered { lane: &send.lane, sent, outcome }, now, random);
+            if let Outcome::Gone { error } = outcome {
+                self.note_gone(error, sent, now);
+            }
         }
         // The lane is not listed as waiting for a schema while its event is on its way.
         let outdated = matches!(&attempted, Attempted::Held { generation, .. } if *generation != self.schemas.generation());

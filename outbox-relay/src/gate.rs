@@ -12,7 +12,7 @@ pub(crate) struct Gate<'a> {
     pub(crate) slot: &'a Slot,
     /// It has looked at `now`.
     pub(crate) breaker: &'a Breaker,
-    /// Until when an operator has paused the consumer.
+    /// Until when an operator or its receiver has paused the consumer.
     pub(crate) held_until: Option<Instant>,
     /// How many events may be on their way.
     pub(crate) most: usize,

@@ -125,7 +125,8 @@ impl<DB: Backend> Owner<DB> {
         };
         tracing::info!(consumer = name, slot, epoch = claimed.fence.epoch, "claimed");
         if let Some(left) = claimed.paused_for {
-            let by = if claimed.held { "an operator" } else { "its destination was unavailable" };
+            let by =
+                if claimed.held { "an operator or its receiver" } else { "its destination was unavailable" };
             tracing::info!(consumer = name, slot, ?left, by, "paused");
         }
         let end = self.own(&mut engine).await;

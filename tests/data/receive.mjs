@@ -8,7 +8,7 @@ for await (const chunk of process.stdin) input.push(chunk);
 const { secrets, cases } = JSON.parse(Buffer.concat(input).toString());
 
 const answers = [];
-for (const { headers, body, maxBytes, behave } of cases) {
+for (const { headers, body, maxBytes, binaryMode, behave } of cases) {
   const calls = [];
   const method = (type, major) => `${type.replaceAll(".", "_")}_v${major}`;
   const handler = Object.fromEntries(
@@ -21,7 +21,7 @@ for (const { headers, body, maxBytes, behave } of cases) {
       },
     ]),
   );
-  const options = maxBytes ? { secrets, maxBytes } : { secrets };
+  const options = { secrets, ...(maxBytes && { maxBytes }), ...(binaryMode && { binaryMode }) };
   let answer;
   try {
     answer = await receive(handler, new Map(Object.entries(headers)), Uint8Array.from(body), options);

@@ -246,7 +246,14 @@ fn webhook(mut section: Section<'_>, limit: Option<Duration>, context: Context<'
     let allow_private_addresses = section.bool("allow_private_addresses");
     let connect_timeout = section.duration("connect_timeout");
     let timeout = section.duration("timeout");
-    let format = section.one_of("format", &[("cloudevents", Format::CloudEvents), ("plain", Format::Plain)]);
+    let format = section.one_of(
+        "format",
+        &[
+            ("cloudevents", Format::CloudEvents),
+            ("cloudevents-binary", Format::CloudEventsBinary),
+            ("plain", Format::Plain),
+        ],
+    );
 
     let whole =
         timeout.known(limit.map_or(DEFAULT_REQUEST_TIMEOUT, |limit| limit.min(DEFAULT_REQUEST_TIMEOUT)));
@@ -321,8 +328,14 @@ fn signing_secret(value: &Value, context: Context<'_>) -> Result<SigningSecret, 
         let help = "set the variable or write the file, or name another one by \"env:NAME\" or \"file:PATH\"";
         Problem::new(format!("cannot be resolved: {error}"), help)
     })?;
-    SigningSecret::parse(secret.expose())
-        .map_err(|error| Problem::new("names a value that is not a signing secret", error.to_string()))
+    let secret = SigningSecret::parse(secret.expose())
+        .map_err(|error| Problem::new("names a value that is not a signing secret", error.to_string()))?;
+    if secret.can_sign() {
+        Ok(secret)
+    } else {
+        let help = "give the receiver this public key, and name its private key here: `whsk_` and base64";
+        Err(Problem::new("names a public key, which cannot sign", help))
+    }
 }
 
 pub(super) fn parsed<T: std::str::FromStr>(value: &Value, what: &str, help: &str) -> Result<T, Problem> {

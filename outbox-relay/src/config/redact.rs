@@ -76,7 +76,7 @@ fn literals(node: &Node, spans: &mut Vec<Range<usize>>) {
 }
 
 fn by_shape(text: &str, spans: &mut Vec<Range<usize>>) {
-    for (start, marker) in text.match_indices("whsec_") {
+    for (start, marker) in ["whsec_", "whsk_"].into_iter().flat_map(|marker| text.match_indices(marker)) {
         spans.push(run(text, start + marker.len(), |c| c.is_ascii_alphanumeric() || "+/=_-".contains(c)));
     }
     for (start, marker) in text.match_indices("://") {
@@ -142,6 +142,7 @@ mod tests {
     #[test]
     fn secrets_by_shape() {
         assert_eq!(parsed("a = \"whsec_Ab+/9=\""), "a = \"whsec_******\"");
+        assert_eq!(parsed("a = \"whsk_Ab+/9=\""), "a = \"whsk_******\"");
         assert_eq!(parsed("a = \"pg://me:p@ss@host/db\""), "a = \"pg://me:****@host/db\"");
         assert_eq!(parsed("a = \"https://key@host/\""), "a = \"https://***@host/\"");
         assert_eq!(parsed("a = \"pg://h/d?password=x&b=1\""), "a = \"pg://h/d?password=*&b=1\"");

@@ -105,6 +105,7 @@ impl<DB: Backend> Engine<DB> {
         self.check_answers()?;
         self.recall_questions();
         self.ask().await?;
+        self.pause_if_gone().await?;
         self.slot.recall();
         if self.slot.in_flight() > 0 && Instant::now() < until {
             if self.questions.is_empty() {

@@ -45,7 +45,8 @@ impl<DB: Backend> Engine<DB> {
     pub(super) fn take_or_ask(&mut self, answer: Answer) {
         let harmless = matches!(
             answer.attempted,
-            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. }) | Attempted::Lapsed
+            Attempted::Sink(Outcome::Delivered | Outcome::Unavailable { .. } | Outcome::Gone { .. })
+                | Attempted::Lapsed
         );
         match self.slot.question(&answer.send.lane).filter(|_| !harmless) {
             Some(question) => self.questions.push_back(Open { question, then: Then::Take(answer) }),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use outbox_sdk::Backend;
-use outbox_sdk::backend::{Change, Changed, SlotOwner};
+use outbox_sdk::backend::{Change, Changed, PausedBy, SlotOwner};
 
 use super::{OperateError, Operator};
 
@@ -113,7 +113,9 @@ impl<DB: Backend> Operator<DB> {
         reason: &str,
     ) -> Result<(), ConsumerError> {
         let mut conn = self.connect().await?;
-        let found = self.within(DB::pause(&mut conn, &self.tables, consumer, length, reason)).await?;
+        let found = self
+            .within(DB::pause(&mut conn, &self.tables, consumer, length, reason, PausedBy::Operator))
+            .await?;
         conn.keep();
         if found { Ok(()) } else { Err(unregistered(consumer)) }
     }

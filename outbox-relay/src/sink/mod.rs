@@ -78,6 +78,12 @@ pub enum Outcome {
         /// What is wrong with it.
         error: String,
     },
+    /// The destination will take no event any more, whichever it is: the consumer pauses, all its slots, until an operator
+    /// resumes it. No attempt is counted, and the event goes first again then.
+    Gone {
+        /// What it said.
+        error: String,
+    },
     /// The destination is down: the consumer pauses, and no attempt is counted.
     Unavailable {
         /// What went wrong.

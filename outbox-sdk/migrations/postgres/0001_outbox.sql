@@ -103,8 +103,9 @@ CREATE TABLE {schema}.consumer (
     wanted_until timestamptz,
     paused_until timestamptz,
     pause_reason text,
-    -- An operator's pause ends at its time or when the operator says so; a breaker's when the destination answers.
-    paused_by text CHECK (paused_by IN ('breaker', 'operator')),
+    -- An operator's pause ends at its time or when an operator says so, a receiver's (410) only then, a breaker's when the
+    -- destination answers.
+    paused_by text CHECK (paused_by IN ('breaker', 'receiver', 'operator')),
     attempts integer NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error text,
     config jsonb NOT NULL DEFAULT '{}',

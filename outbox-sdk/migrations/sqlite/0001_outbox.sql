@@ -85,7 +85,7 @@ CREATE TABLE outbox_consumer (
     wanted_until   INTEGER,
     paused_until   INTEGER,
     pause_reason   TEXT,
-    paused_by      TEXT    CHECK (paused_by IN ('breaker', 'operator')),
+    paused_by      TEXT    CHECK (paused_by IN ('breaker', 'receiver', 'operator')),
     attempts       INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     last_error     TEXT,
     config         TEXT    NOT NULL DEFAULT '{}' CHECK (json_valid(config)),

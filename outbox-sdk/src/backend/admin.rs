@@ -59,14 +59,15 @@ pub trait Administer: Database {
         force: bool,
     ) -> impl Future<Output = Result<Changed, Error>> + Send;
 
-    /// Pauses a consumer for `length` from now on, or until [`resume`](Self::resume): its owners send nothing from
-    /// their next write on. `false` = there is no such consumer.
+    /// Pauses all slots of a consumer for `length` from now on, or until [`resume`](Self::resume): its owners send
+    /// nothing from their next write on. `false` = there is no such consumer.
     fn pause(
         conn: &mut Self::Connection,
         tables: &Tables,
         consumer: &str,
         length: Option<Duration>,
         reason: &str,
+        by: PausedBy,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
 
     /// Ends a consumer's pause, whoever paused it. `false` = there is no such consumer.
@@ -75,6 +76,26 @@ pub trait Administer: Database {
         tables: &Tables,
         consumer: &str,
     ) -> impl Future<Output = Result<bool, Error>> + Send;
+}
+
+/// Who pauses a consumer for longer than its breaker would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PausedBy {
+    /// An operator.
+    Operator,
+    /// Its receiver, by saying that it takes no more events.
+    Receiver,
+}
+
+impl PausedBy {
+    /// As it is stored.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Receiver => "receiver",
+        }
+    }
 }
 
 /// A consumer to register.

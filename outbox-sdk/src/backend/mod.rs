@@ -25,7 +25,8 @@ mod read;
 mod sqlite;
 
 pub use admin::{
-    Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
+    Administer, Change, Changed, Heartbeat, PausedBy, Registered, Registration, ResetTo, SlotOwner, SlotView,
+    Start,
 };
 pub use append::{Fault, WriteOrder};
 pub use history::{AttemptOutcome, AttemptRow, History, NewAttempt};

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{FromRef, FromRequest, Request};
 use axum::http::StatusCode;
-use axum::http::header::RETRY_AFTER;
 use axum::response::{IntoResponse, Response};
 
 use super::{Delivery, Endpoint, EndpointError, ReceiveError, Receiver};
@@ -88,7 +87,7 @@ where
 /// ```
 ///
 /// # Errors
-/// [`EndpointError`], which is a response too: its status, `retry-after` and answer.
+/// [`EndpointError`], which is a response too: its status, headers and answer.
 pub async fn handle<DB: Backend, H: Handler<DB>>(
     endpoint: &Endpoint<DB, H>,
     request: Request,
@@ -100,11 +99,7 @@ pub async fn handle<DB: Backend, H: Handler<DB>>(
 
 impl IntoResponse for EndpointError {
     fn into_response(self) -> Response {
-        let mut response = (self.status(), self.answer()).into_response();
-        if let Some(wait) = self.retry_after() {
-            response.headers_mut().insert(RETRY_AFTER, wait.as_secs().into());
-        }
-        response
+        (self.status(), self.headers(), self.answer()).into_response()
     }
 }
 

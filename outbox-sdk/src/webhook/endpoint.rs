@@ -5,9 +5,10 @@ use std::error::Error;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, StatusCode};
+use http::header::RETRY_AFTER;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::{OUTBOX_ATTEMPT, ReceiveError, Receiver};
+use super::{ABORT_MESSAGE, ReceiveError, Receiver, WEBHOOK_DELIVERY};
 use crate::backend::Backend;
 use crate::consume::{Handler, HandlerError};
 use crate::inbox::{Effect, Inbox};
@@ -36,7 +37,7 @@ const AWAY: Duration = Duration::from_secs(30);
 ///     Ok(_done_now_or_before) => StatusCode::NO_CONTENT,
 ///     Err(refused) => {
 ///         eprintln!("{refused}"); // for the service's own log
-///         refused.status() // with `refused.retry_after()` and `refused.answer()`
+///         refused.status() // with `refused.headers()` and `refused.answer()`
 ///     }
 /// };
 /// # Ok(())
@@ -77,7 +78,7 @@ impl<DB: Backend, H: Handler<DB>> Endpoint<DB, H> {
     ) -> Result<Effect, EndpointError> {
         let delivery = self.receiver.receive(headers, body, now).map_err(EndpointError::Receive)?;
         let effect = self.inbox.handle(&self.handler, &delivery.envelope).await;
-        effect.map_err(|error| EndpointError::Handler { error, relay: headers.contains_key(OUTBOX_ATTEMPT) })
+        effect.map_err(EndpointError::Handler)
     }
 }
 
@@ -88,12 +89,7 @@ pub enum EndpointError {
     /// It was not accepted, and the handler did not see it.
     Receive(ReceiveError),
     /// The handler did not do its work, or the database did not keep it.
-    Handler {
-        /// What was answered.
-        error: HandlerError,
-        /// Whether an outbox relay sent it, by its header `outbox-attempt`; any other sender of Standard Webhooks did not.
-        relay: bool,
-    },
+    Handler(HandlerError),
 }
 
 impl EndpointError {
@@ -103,26 +99,30 @@ impl EndpointError {
     /// |---|---|---|
     /// | `Retry` | 500 | sends it again, by its policy |
     /// | `Unavailable` | 503, with `retry-after` | sends it again, not before then |
-    /// | `Reject` | 410 to an outbox relay | the event is a dead letter at once |
-    /// | `Reject` | 422 to any other sender, which would stop sending anything after a 410 | sends it again, in vain |
+    /// | `Reject` | 422, with `webhook-delivery: abort-message` | gives the event up: a relay makes it a dead letter at once |
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Receive(error) => error.status(),
-            Self::Handler { error: HandlerError::Reject(_), relay: true } => StatusCode::GONE,
-            Self::Handler { error: HandlerError::Reject(_), .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Handler { error: HandlerError::Unavailable(_), .. } => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Handler { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Handler(HandlerError::Reject(_)) => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::Handler(HandlerError::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Handler(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
-    /// For the header `retry-after`.
+    /// The headers to answer with: `retry-after`, or `webhook-delivery`, or none.
     #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self {
-            Self::Handler { error: HandlerError::Unavailable(_), .. } => Some(AWAY),
+    pub fn headers(&self) -> HeaderMap {
+        let header = match self {
+            Self::Handler(HandlerError::Unavailable(_)) => {
+                Some((RETRY_AFTER, HeaderValue::from(AWAY.as_secs())))
+            }
+            Self::Handler(HandlerError::Reject(_)) => {
+                Some((HeaderName::from_static(WEBHOOK_DELIVERY), HeaderValue::from_static(ABORT_MESSAGE)))
+            }
             _ => None,
-        }
+        };
+        header.into_iter().collect()
     }
 
     /// The body to answer with: nothing of the event, of a secret or of the service's inside is in it.
@@ -130,13 +130,13 @@ impl EndpointError {
     pub fn answer(&self) -> String {
         match self {
             Self::Receive(error) => error.to_string(),
-            Self::Handler { error: HandlerError::Reject(_), .. } => {
+            Self::Handler(HandlerError::Reject(_)) => {
                 "the event is refused for good: look into the receiver's log".to_owned()
             }
-            Self::Handler { error: HandlerError::Unavailable(_), .. } => {
+            Self::Handler(HandlerError::Unavailable(_)) => {
                 "something that the receiver needs is away: send the event again".to_owned()
             }
-            Self::Handler { .. } => "the event was not handled: send it again".to_owned(),
+            Self::Handler(_) => "the event was not handled: send it again".to_owned(),
         }
     }
 }
@@ -145,7 +145,7 @@ impl fmt::Display for EndpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Receive(error) => write!(f, "not accepted: {error}"),
-            Self::Handler { error, .. } => write!(f, "not handled: {error}"),
+            Self::Handler(error) => write!(f, "not handled: {error}"),
         }
     }
 }
@@ -154,7 +154,7 @@ impl Error for EndpointError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
             Self::Receive(error) => error.source(),
-            Self::Handler { .. } => None,
+            Self::Handler(_) => None,
         }
     }
 }
@@ -165,19 +165,19 @@ mod tests {
 
     #[test]
     fn each_failure_has_the_status_that_a_sender_understands() {
-        let handler = |error, relay| EndpointError::Handler { error, relay };
-        for (error, status, after) in [
+        let handler = EndpointError::Handler;
+        for (error, status, headers) in [
             (EndpointError::Receive(ReceiveError::TooLarge { limit: 1 }), 413, None),
             (EndpointError::Receive(ReceiveError::OtherId), 400, None),
-            (handler(HandlerError::retry("password 123"), true), 500, None),
-            (handler(HandlerError::unavailable("password 123"), true), 503, Some(30)),
-            (handler(HandlerError::reject("password 123"), true), 410, None),
-            (handler(HandlerError::reject("password 123"), false), 422, None),
+            (handler(HandlerError::retry("password 123")), 500, None),
+            (handler(HandlerError::unavailable("password 123")), 503, Some(("retry-after", "30"))),
+            (handler(HandlerError::reject("password 123")), 422, Some(("webhook-delivery", "abort-message"))),
         ] {
-            assert_eq!(
-                (error.status().as_u16(), error.retry_after().map(|wait| wait.as_secs())),
-                (status, after)
-            );
+            assert_eq!(error.status().as_u16(), status);
+            let expected = headers
+                .into_iter()
+                .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+            assert_eq!(error.headers(), expected.collect());
             assert!(!error.answer().contains("password"), "{}", error.answer());
             let told =
                 matches!(error, EndpointError::Receive(_)) || error.to_string().contains("password 123");

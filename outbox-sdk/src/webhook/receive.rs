@@ -6,13 +6,17 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use uuid::Uuid;
 
-use super::sign::{DEFAULT_TOLERANCE, Secrets, VerifyError, verify};
-use super::wire::{WireError, parse};
+use super::secret::Secrets;
+use super::sign::{DEFAULT_TOLERANCE, VerifyError, verify};
+use super::wire::{WireError, parse, parse_binary};
 use super::{OUTBOX_ATTEMPT, OUTBOX_REPLAY, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP};
 use crate::envelope::Envelope;
 
 /// The largest body that is taken: 2 MiB. A payload has at most 1 MiB.
 pub const DEFAULT_MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// What binary mode is known by.
+const CE_SPECVERSION: &str = "ce-specversion";
 
 /// Turns requests into verified deliveries.
 ///
@@ -33,6 +37,7 @@ pub struct Receiver {
     secrets: Secrets,
     tolerance: Duration,
     max_bytes: usize,
+    binary_mode: bool,
 }
 
 /// A verified delivery.
@@ -51,7 +56,12 @@ impl Receiver {
     /// A receiver that accepts any of these secrets, five minutes of clock difference and 2 MiB.
     #[must_use]
     pub fn new(secrets: impl Into<Secrets>) -> Self {
-        Self { secrets: secrets.into(), tolerance: DEFAULT_TOLERANCE, max_bytes: DEFAULT_MAX_BYTES }
+        Self {
+            secrets: secrets.into(),
+            tolerance: DEFAULT_TOLERANCE,
+            max_bytes: DEFAULT_MAX_BYTES,
+            binary_mode: false,
+        }
     }
 
     /// How old, or how far in the future, a delivery may be. Whole seconds count.
@@ -65,6 +75,15 @@ impl Receiver {
     #[must_use]
     pub fn max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Whether CloudEvents in binary mode are taken; not unless told so. The signature does not cover their attributes (see
+    /// [`Format::CloudEventsBinary`](super::Format::CloudEventsBinary)): whoever can change a delivery on its way can
+    /// have it taken for an event of another type or tenant.
+    #[must_use]
+    pub fn binary_mode(mut self, taken: bool) -> Self {
+        self.binary_mode = taken;
         self
     }
 
@@ -95,7 +114,12 @@ impl Receiver {
         let timestamp = needed(headers, WEBHOOK_TIMESTAMP)?;
         let signature = needed(headers, WEBHOOK_SIGNATURE)?;
         verify(&self.secrets, id, timestamp, signature, body, now, self.tolerance)?;
-        let envelope = parse(needed(headers, CONTENT_TYPE.as_str())?, body)?;
+        let content_type = needed(headers, CONTENT_TYPE.as_str())?;
+        let envelope = match (headers.contains_key(CE_SPECVERSION), self.binary_mode) {
+            (true, true) => parse_binary(headers, body)?,
+            (true, false) => return Err(ReceiveError::BinaryMode),
+            (false, _) => parse(content_type, body)?,
+        };
         if Uuid::try_parse(id) != Ok(envelope.event_id) {
             return Err(ReceiveError::OtherId);
         }
@@ -140,6 +164,12 @@ pub enum ReceiveError {
     /// The body is not an event.
     #[error(transparent)]
     Body(#[from] WireError),
+    /// It is in binary mode, which this receiver was not told to take.
+    #[error(
+        "the delivery is a CloudEvent in binary mode, whose attributes no signature covers: have the relay send \
+         `format = \"cloudevents\"`, or allow `binary_mode` at the receiver"
+    )]
+    BinaryMode,
     /// The signed header and the body name different events.
     #[error("`webhook-id` is not the id of the event in the body: sign each delivery under its event id")]
     OtherId,
@@ -155,7 +185,7 @@ impl ReceiveError {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Signature(VerifyError::Timestamp | VerifyError::NoSignature) => StatusCode::BAD_REQUEST,
             Self::Signature(_) => StatusCode::UNAUTHORIZED,
-            Self::Body(WireError::MediaType) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Body(WireError::MediaType) | Self::BinaryMode => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Incomplete
             | Self::MissingHeader(_)
             | Self::InvalidHeader(_)
@@ -188,7 +218,7 @@ mod tests {
         let envelope = Envelope::example("customer.updated", 1, "{\"name\":\"Zoë\",\"n\":1.10}");
         let body = body(&envelope, format, &Source::default());
         let mut headers = signed(&envelope.event_id.to_string(), &body);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.media_type()));
+        headers.extend(crate::webhook::headers(&envelope, format, &Source::default()));
         (envelope, headers, body)
     }
 
@@ -202,9 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn a_signed_event_arrives_in_both_forms() {
-        for format in [Format::CloudEvents, Format::Plain] {
+    fn a_signed_event_arrives_in_every_form() {
+        for format in [Format::CloudEvents, Format::CloudEventsBinary, Format::Plain] {
             let (envelope, mut headers, body) = delivery(format);
+            let receiver = || receiver().binary_mode(true);
             let first = receiver().receive(&headers, &body, now()).unwrap();
             assert_eq!(first, Delivery { envelope: envelope.clone(), attempt: 1, replay: false });
             headers.insert(OUTBOX_ATTEMPT, HeaderValue::from_static("7"));
@@ -212,6 +243,17 @@ mod tests {
             let again = receiver().receive(&headers, &body, now()).unwrap();
             assert_eq!(again, Delivery { envelope, attempt: 7, replay: true });
         }
+    }
+
+    #[test]
+    fn binary_mode_must_be_allowed() {
+        let (_, mut headers, body) = delivery(Format::CloudEventsBinary);
+        let refused = receiver().receive(&headers, &body, now()).unwrap_err();
+        assert_eq!((refused.status().as_u16(), &refused), (415, &ReceiveError::BinaryMode));
+        assert!(receiver().binary_mode(true).receive(&headers, &body, now()).is_ok());
+        headers.insert("ce-id", HeaderValue::from_static("00000000-0000-0000-0000-000000000007"));
+        let refused = receiver().binary_mode(true).receive(&headers, &body, now()).unwrap_err();
+        assert_eq!(refused, ReceiveError::OtherId, "the id at least is signed");
     }
 
     #[test]

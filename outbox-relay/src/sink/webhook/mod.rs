@@ -3,7 +3,8 @@
 //! | answer | outcome |
 //! |---|---|
 //! | 2xx | delivered, as soon as the headers are complete; what the body says or does is of no interest |
-//! | 410 | rejected: the receiver says that it will never take the event, so it is a dead letter at once |
+//! | 410 | gone: the receiver says that it takes no more events, so the consumer pauses until an operator resumes it |
+//! | not 2xx, with `webhook-delivery: abort-message` | rejected: the receiver says that it never takes this event, so it is a dead letter at once |
 //! | any other status, redirects among them | retry; `retry-after` is passed on |
 //! | no answer in time, or the connection broke after it was made | retry, outcome unknown: the receiver may have the event |
 //! | no connection: name, address, port, TLS or time | unavailable: no attempt is lost |
@@ -24,11 +25,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
-use http::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use http::header::{HeaderMap, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
 use outbox_sdk::webhook::{
-    Format, OUTBOX_ATTEMPT, OUTBOX_REPLAY, Secrets, Source, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP,
-    body, retry_after, sign,
+    ABORT_MESSAGE, Format, OUTBOX_ATTEMPT, OUTBOX_REPLAY, Secrets, Source, WEBHOOK_DELIVERY, WEBHOOK_ID,
+    WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, body, headers, retry_after, sign,
 };
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 
@@ -190,7 +191,7 @@ impl WebhookSink {
         let request = self
             .client
             .post(self.url.clone())
-            .header(CONTENT_TYPE, HeaderValue::from_static(format.media_type()))
+            .headers(headers(delivery.envelope, *format, source))
             .header(WEBHOOK_ID, id)
             .header(WEBHOOK_TIMESTAMP, HeaderValue::from(seconds))
             .header(WEBHOOK_SIGNATURE, signature)
@@ -289,7 +290,8 @@ fn judge(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Outcome {
         401 | 403 => "check that the receiver holds one of this consumer's secrets, and both clocks",
         404 | 405 => "check the URL's path",
         408 | 425 | 429 => "give the receiver more room, or lower max_in_flight",
-        410 => "the receiver takes this event never again: remove the consumer if it is gone for good",
+        410 => "it takes no more events",
+        _ if is_given_up(headers) => "it never takes this event: look up in its log why it refuses",
         413 => "raise the receiver's size limit",
         415 => "check which body format the receiver reads",
         500..=599 => "look into the receiver's log",
@@ -301,10 +303,20 @@ fn judge(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Outcome {
         None => format!("the receiver answered {}: {advice}", status.as_u16()),
     };
     if status == StatusCode::GONE {
+        return Outcome::Gone { error };
+    }
+    if is_given_up(headers) {
         return Outcome::Reject { error };
     }
     let after = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     Outcome::Retry { error, after: after.and_then(|value| retry_after(value, now)) }
+}
+
+/// Whether the receiver says that it never takes this event.
+fn is_given_up(headers: &HeaderMap) -> bool {
+    headers
+        .get(WEBHOOK_DELIVERY)
+        .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(ABORT_MESSAGE.as_bytes()))
 }
 
 /// Reads what is left of a short answer, so that the connection can be used again; a long or slow one is dropped.

@@ -18,6 +18,10 @@ use super::*;
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OLD_SECRET: &str = "whsec_b3V0Ym94LXRlc3Qtc2VjcmV0LW51bWJlci10d28=";
 
+/// The first key of RFC 8032, section 7.1.
+const PRIVATE_KEY: &str = "whsk_nWGxne/9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A=";
+const PUBLIC_KEY: &str = "whpk_11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=";
+
 /// What a hostile receiver does with a connection.
 type Answer = fn(&mut TcpStream) -> io::Result<()>;
 
@@ -117,9 +121,10 @@ fn dead_port() -> SocketAddr {
 fn error_of(outcome: Outcome) -> String {
     match outcome {
         Outcome::Delivered => panic!("delivered"),
-        Outcome::Retry { error, .. } | Outcome::Reject { error } | Outcome::Unavailable { error, .. } => {
-            error
-        }
+        Outcome::Retry { error, .. }
+        | Outcome::Reject { error }
+        | Outcome::Gone { error }
+        | Outcome::Unavailable { error, .. } => error,
     }
 }
 
@@ -139,7 +144,7 @@ async fn every_status_has_its_outcome() {
         sent += 1;
         match (code, &outcome) {
             (200..=299, Outcome::Delivered) => {}
-            (410, Outcome::Reject { error }) => assert!(error.contains("410 Gone"), "{error}"),
+            (410, Outcome::Gone { error }) => assert!(error.contains("410 Gone"), "{error}"),
             (300..=409 | 411.., Outcome::Retry { error, after: None }) => {
                 assert!(error.contains(&code.to_string()), "{error}");
                 assert!(error.contains(": ") && !error.contains("canary"), "{error}");
@@ -182,10 +187,10 @@ async fn the_exact_bytes_are_signed_in_every_attempt() {
     let (address, seen) = receiver().await;
     let mut envelope = Envelope::example("customer.updated", 1, payload);
     envelope.actor = Some("{\"name\": \"Zoë\"}".into());
-    for format in [Format::CloudEvents, Format::Plain] {
+    for format in [Format::CloudEvents, Format::CloudEventsBinary, Format::Plain] {
         let mut config = config(format!("http://{address}/204"));
         config.format = format;
-        config.secrets = Secrets::parse([SECRET, OLD_SECRET]).unwrap();
+        config.secrets = Secrets::parse([SECRET, OLD_SECRET, PRIVATE_KEY]).unwrap();
         let sink = sink(config);
         for (attempt, replay) in [(1, false), (2, false), (3, true)] {
             let outcome = sink
@@ -203,8 +208,8 @@ async fn the_exact_bytes_are_signed_in_every_attempt() {
             assert_eq!(headers["content-type"], format.media_type());
             assert_eq!(headers["user-agent"], concat!("outbox-relay/", env!("CARGO_PKG_VERSION")));
             assert_eq!(headers.get("outbox-replay").is_some(), replay);
-            for secret in [SECRET, OLD_SECRET] {
-                let receiver = Receiver::new(Secret::parse(secret).unwrap());
+            for secret in [SECRET, OLD_SECRET, PUBLIC_KEY] {
+                let receiver = Receiver::new(Secret::parse(secret).unwrap()).binary_mode(true);
                 let received = receiver.receive(&headers, &body, SystemTime::now()).unwrap();
                 assert_eq!(
                     (received.envelope, received.attempt, received.replay),

@@ -11,7 +11,8 @@ use super::time::{PgTimestamp, micros};
 use super::{lane, progress};
 use crate::backend::admin::{Merge, SlotProgress};
 use crate::backend::{
-    Administer, Change, Changed, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView, Start,
+    Administer, Change, Changed, Heartbeat, PausedBy, Registered, Registration, ResetTo, SlotOwner, SlotView,
+    Start,
 };
 use crate::lane::slot_of;
 use crate::tables::Tables;
@@ -95,8 +96,16 @@ impl Administer for Postgres {
         consumer: &str,
         length: Option<Duration>,
         reason: &str,
+        by: PausedBy,
     ) -> Result<bool, Error> {
-        let pause = tables.postgres().pause.query().bind(consumer).bind(length.map(micros)).bind(reason);
+        let pause = tables
+            .postgres()
+            .pause
+            .query()
+            .bind(consumer)
+            .bind(length.map(micros))
+            .bind(reason)
+            .bind(by.as_str());
         Ok(pause.execute(conn).await?.rows_affected() > 0)
     }
 

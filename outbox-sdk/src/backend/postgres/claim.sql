@@ -21,4 +21,4 @@ FROM (
 WHERE consumer.name = free.name AND consumer.slot = free.slot
 RETURNING
     consumer.ctid::text AS ctid, consumer.epoch, consumer.rev, settled::text AS settled, void::text AS void,
-    paused_until, coalesce(paused_by = 'operator', false) AS held, attempts, clean, clock_timestamp() AS read_at
+    paused_until, coalesce(paused_by <> 'breaker', false) AS held, attempts, clean, clock_timestamp() AS read_at

@@ -11,8 +11,8 @@ use super::rows::{duration, micros, progress, row_lane};
 use super::{BEGIN, EPOCH, written};
 use crate::backend::admin::{Merge, SlotProgress};
 use crate::backend::{
-    Administer, Change, Changed, Duty, Heartbeat, Registered, Registration, ResetTo, SlotOwner, SlotView,
-    Start,
+    Administer, Change, Changed, Duty, Heartbeat, PausedBy, Registered, Registration, ResetTo, SlotOwner,
+    SlotView, Start,
 };
 use crate::lane::slot_of;
 use crate::progress::Progress;
@@ -126,8 +126,9 @@ impl Administer for Sqlite {
         consumer: &str,
         length: Option<Duration>,
         reason: &str,
+        by: PausedBy,
     ) -> Result<bool, Error> {
-        let pause = query(PAUSE).bind(consumer).bind(length.map(micros)).bind(reason);
+        let pause = query(PAUSE).bind(consumer).bind(length.map(micros)).bind(reason).bind(by.as_str());
         Ok(pause.execute(conn).await?.rows_affected() > 0)
     }
 

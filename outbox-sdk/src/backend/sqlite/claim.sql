@@ -8,5 +8,5 @@ SET owner = ?3,
 WHERE name = ?1 AND slot = ?2
   AND (owner IS NULL OR lease_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER))
 RETURNING
-    epoch, rev, settled, void, attempts, ifnull(paused_by = 'operator', FALSE) AS held,
+    epoch, rev, settled, void, attempts, ifnull(paused_by <> 'breaker', FALSE) AS held,
     paused_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS paused_for

@@ -10,15 +10,15 @@ SET settled = ?5,
     owner = iif(?8, NULL, owner),
     lease_until = iif(?8, NULL, CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?7),
     paused_until = CASE
-        WHEN ?9 IS NULL OR (paused_by IS 'operator' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN paused_until
+        WHEN ?9 IS NULL OR (paused_by <> 'breaker' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN paused_until
         WHEN ?9 > 0 THEN CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?9
     END,
     paused_by = CASE
-        WHEN ?9 IS NULL OR (paused_by IS 'operator' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN paused_by
+        WHEN ?9 IS NULL OR (paused_by <> 'breaker' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN paused_by
         WHEN ?9 > 0 THEN 'breaker'
     END,
     pause_reason = CASE
-        WHEN ?9 IS NULL OR (paused_by IS 'operator' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN pause_reason
+        WHEN ?9 IS NULL OR (paused_by <> 'breaker' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)) THEN pause_reason
         ELSE ?13
     END,
     attempts = iif(?9 IS NULL, attempts, ?12)
@@ -31,6 +31,6 @@ WHERE name = ?1 AND slot = ?2 AND epoch = ?3 AND rev = ?4
       ))
   )
 RETURNING
-    epoch, rev, ifnull(paused_by = 'operator', FALSE) AS held,
+    epoch, rev, ifnull(paused_by <> 'breaker', FALSE) AS held,
     ifnull(wanted_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER), FALSE) AS wanted,
     paused_until - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS paused_for

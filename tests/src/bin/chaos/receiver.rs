@@ -9,7 +9,8 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
-use outbox_sdk::webhook::{OUTBOX_ATTEMPT, OUTBOX_REPLAY};
+use axum::response::{IntoResponse as _, Response};
+use outbox_sdk::webhook::{ABORT_MESSAGE, OUTBOX_ATTEMPT, OUTBOX_REPLAY, WEBHOOK_DELIVERY};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
@@ -74,9 +75,9 @@ impl Journal {
     }
 }
 
-async fn receive(State(receiver): State<Receiver>, uri: Uri, headers: HeaderMap, body: Bytes) -> StatusCode {
+async fn receive(State(receiver): State<Receiver>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     let Some((arrival, seed)) = receiver.take(&uri, &headers, &body) else {
-        return StatusCode::BAD_REQUEST;
+        return StatusCode::BAD_REQUEST.into_response();
     };
     // Some answers take a while, so that a fault finds requests without answer.
     let slow = mixed(seed, arrival.id, 2) % 100;
@@ -84,9 +85,11 @@ async fn receive(State(receiver): State<Receiver>, uri: Uri, headers: HeaderMap,
         sleep(Duration::from_millis(5 * slow)).await;
     }
     match arrival.answer {
-        Answer::Accepted => StatusCode::NO_CONTENT,
-        Answer::Refused => StatusCode::SERVICE_UNAVAILABLE,
-        Answer::Rejected => StatusCode::GONE,
+        Answer::Accepted => StatusCode::NO_CONTENT.into_response(),
+        Answer::Refused => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        Answer::Rejected => {
+            (StatusCode::UNPROCESSABLE_ENTITY, [(WEBHOOK_DELIVERY, ABORT_MESSAGE)]).into_response()
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use outbox_sdk::backend::{
     Administer as _, Change, Changed, Claim, ClaimRequest, Claimed, DeadReason, Due, Heartbeat,
-    NewDeadLetter, Operate as _, Pause, Registered, Registration, ResetTo, Settled, Settlement, SlotOwner,
-    SlotView, Stall, StallRead, Start,
+    NewDeadLetter, Operate as _, Pause, PausedBy, Registered, Registration, ResetTo, Settled, Settlement,
+    SlotOwner, SlotView, Stall, StallRead, Start,
 };
 use outbox_sdk::{Backend as _, Lane, NewEnvelope, Progress, slot_of};
 use outbox_tests::eventually;
@@ -25,7 +25,7 @@ super::on_every_database! {
     a_reset_to_a_time_begins_with_the_first_event_of_it
     a_removed_consumer_is_forgotten_and_may_begin_anew
     a_renamed_consumer_keeps_everything
-    an_operators_pause_is_not_the_breakers
+    a_pause_by_operator_or_receiver_is_not_the_breakers
 }
 
 impl<T: TestDb> Outbox<T> {
@@ -533,11 +533,17 @@ async fn a_renamed_consumer_keeps_everything<T: TestDb>() {
     assert_eq!(outbox.change(to, false).await, Changed::NameTaken);
 }
 
-async fn an_operators_pause_is_not_the_breakers<T: TestDb>() {
+async fn a_pause_by_operator_or_receiver_is_not_the_breakers<T: TestDb>() {
+    for by in [PausedBy::Operator, PausedBy::Receiver] {
+        a_pause_is_not_the_breakers::<T>(by).await;
+    }
+}
+
+async fn a_pause_is_not_the_breakers<T: TestDb>(by: PausedBy) {
     let outbox = Outbox::<T>::migrated().await;
     let empty = Progress::new();
     let pause = async |length| {
-        T::Db::pause(&mut *outbox.conn().await, &outbox.tables, "crm", length, "deploying").await.unwrap()
+        T::Db::pause(&mut *outbox.conn().await, &outbox.tables, "crm", length, "deploying", by).await.unwrap()
     };
     let resume = async || T::Db::resume(&mut *outbox.conn().await, &outbox.tables, "crm").await.unwrap();
     assert!(!pause(None).await && !resume().await, "there is no such consumer");

@@ -1,8 +1,11 @@
 //! Every failure stays where it happens.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use outbox_relay::consumer::OnDead;
+use outbox_relay::consumer::{ConsumerSpec, OnDead};
+use outbox_relay::operate::{EventRef, Operator, Search};
 use outbox_relay::retry::{RetryPolicy, Schedule};
 use outbox_relay::sink::Outcome;
 use outbox_sdk::JsonEvent;
@@ -21,6 +24,7 @@ on_every_database! {
     a_panicking_sink_is_a_failed_attempt
     a_sink_that_never_answers_is_a_failed_attempt
     an_unavailable_destination_pauses_and_burns_no_attempt
+    a_destination_that_is_gone_pauses_its_consumer_alone_until_somebody_resumes_it
     a_destination_that_fails_for_all_pauses_and_says_why
     a_type_can_have_its_own_retry_policy
     a_payload_that_is_too_large_to_carry_is_dead_alone
@@ -55,14 +59,10 @@ async fn many_events_behind_a_failed_one_are_one_stall_row<T: TestDb>() {
     let world = World::<T>::new().await;
     let events = world.publish(&["1"; 300]).await;
     let first = events[0].id;
-    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let fails = Arc::new(AtomicBool::new(true));
     let failing = fails.clone();
     let sink = RecordingSink::scripted(move |call| {
-        if call.id() == first && failing.load(std::sync::atomic::Ordering::Relaxed) {
-            retry()
-        } else {
-            Outcome::Delivered
-        }
+        if call.id() == first && failing.load(Ordering::Relaxed) { retry() } else { Outcome::Delivered }
     });
     let mut settings = super::delivering(quick_settings());
     // Smaller than the lane, so that it is resumed page by page.
@@ -77,7 +77,7 @@ async fn many_events_behind_a_failed_one_are_one_stall_row<T: TestDb>() {
     })
     .await;
     let more = world.publish(&["1"; 20]).await;
-    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    fails.store(false, Ordering::Relaxed);
     let order = sink.wait_for_delivered(320).await;
     world.settled("crm", more[19].id).await;
     relay.stop().await;
@@ -201,15 +201,74 @@ async fn an_unavailable_destination_pauses_and_burns_no_attempt<T: TestDb>() {
     assert!(world.dead().await.is_empty());
 }
 
+async fn a_destination_that_is_gone_pauses_its_consumer_alone_until_somebody_resumes_it<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let is_gone = Arc::new(AtomicBool::new(true));
+    let gone = is_gone.clone();
+    let sink = RecordingSink::scripted(move |_| match gone.load(Ordering::Relaxed) {
+        true => Outcome::Gone { error: "the receiver answered 410 Gone: it takes no more events".into() },
+        false => Outcome::Delivered,
+    });
+    let other = RecordingSink::new();
+    // One attempt and two slots: a counted attempt would make a dead letter, a pause of one slot would not hold the other.
+    let once = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(1)]), max_attempts: 1 };
+    let start = async || {
+        let builder = world
+            .builder()
+            .consumer(crm().retry(once.clone()).slots(2).unwrap(), sink.clone())
+            .consumer(ConsumerSpec::new("billing").unwrap(), other.clone());
+        RunningRelay::start(builder.build().unwrap())
+    };
+    let relay = start().await;
+    let operator = Operator::new(world.pool.clone());
+    let mut events = world.publish(&["1", "2", "1", "3", "4", "5", "6", "7"]).await;
+    let paused = async || {
+        world
+            .consumers()
+            .await
+            .into_iter()
+            .filter(|row| row.name == "crm")
+            .all(|row| row.paused.is_some_and(|pause| pause.by.as_deref() == Some("receiver")))
+    };
+    outbox_tests::eventually("all slots are paused", paused).await;
+    let calls = sink.calls().len();
+    // What it said outlasts the relay, and is said where operators look.
+    relay.stop().await;
+    let relay = start().await;
+    events.extend(world.publish(&["1", "8"]).await);
+    let last = events[9].id;
+    other.wait_for_delivered(10).await;
+    world.settled("billing", last).await;
+    assert!(paused().await);
+    let in_flight = sink.calls().len();
+    assert!(in_flight <= calls + 16, "what was in flight, no more: {in_flight}, {calls}");
+    let why = operator.why(EventRef::Id(events[0].id), Search::ByTime, &[]).await.unwrap();
+    let why = why.consumers.iter().find(|explanation| explanation.consumer == "crm").unwrap().text();
+    assert!(why.contains("410 Gone") && why.contains("outbox consumer resume crm"), "{why}");
+    is_gone.store(false, Ordering::Relaxed);
+    operator.resume("crm").await.unwrap();
+    sink.wait_for_delivered(10).await;
+    world.settled("crm", last).await;
+    relay.stop().await;
+    assert!(sink.calls().iter().all(|call| call.attempt == 1), "no attempt was counted");
+    let delivered: Vec<Call> =
+        sink.calls().into_iter().filter(|call| call.outcome == Some(Outcome::Delivered)).collect();
+    assert_in_order(&delivered);
+    assert!(world.dead().await.is_empty());
+}
+
 async fn a_destination_that_fails_for_all_pauses_and_says_why<T: TestDb>() {
     let world = World::<T>::new().await;
     let aggregates: Vec<String> = (0..12).map(|n| n.to_string()).collect();
     let events = world.publish(&aggregates.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let fails = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let fails = Arc::new(AtomicBool::new(true));
     let failing = fails.clone();
-    let sink = RecordingSink::scripted(move |_| {
-        if failing.load(std::sync::atomic::Ordering::Relaxed) { retry() } else { Outcome::Delivered }
-    });
+    let sink =
+        RecordingSink::scripted(
+            move |_| {
+                if failing.load(Ordering::Relaxed) { retry() } else { Outcome::Delivered }
+            },
+        );
     let schedule = Schedule::List(vec![Duration::from_millis(1)]);
     let spec = crm().retry(RetryPolicy { schedule, max_attempts: 1_000 });
     let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
@@ -225,7 +284,7 @@ async fn a_destination_that_fails_for_all_pauses_and_says_why<T: TestDb>() {
         reasons[0].contains(" failures in a row on ") && reasons[0].ends_with("last: 503"),
         "{reasons:?}"
     );
-    fails.store(false, std::sync::atomic::Ordering::Relaxed);
+    fails.store(false, Ordering::Relaxed);
     world.settled("crm", events[11].id).await;
     outbox_tests::eventually("the pause is over", async || T::texts(&mut conn, &reason).await.is_empty())
         .await;

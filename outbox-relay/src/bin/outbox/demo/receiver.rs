@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use outbox_sdk::webhook::axum::Verified;
-use outbox_sdk::webhook::{ReceiveError, Receiver, Secret};
+use outbox_sdk::webhook::{ABORT_MESSAGE, ReceiveError, Receiver, Secret, WEBHOOK_DELIVERY};
 use outbox_sdk::{Effect, Envelope, Handler, HandlerError, Inbox, Lane, Migrator, OutboxEvent, Received};
 use sqlx::{Sqlite, SqlitePool, Transaction};
 use tokio::net::TcpListener;
@@ -178,7 +178,9 @@ async fn hook(
             }
             StatusCode::NO_CONTENT
         }
-        Err(HandlerError::Reject(_)) => StatusCode::GONE,
+        Err(HandlerError::Reject(_)) => {
+            return (StatusCode::UNPROCESSABLE_ENTITY, [(WEBHOOK_DELIVERY, ABORT_MESSAGE)]).into_response();
+        }
         Err(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
     .into_response()
