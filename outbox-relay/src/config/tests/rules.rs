@@ -225,7 +225,7 @@ fn every_rule_has_its_finding() {
         ),
         (
             hook(good, "format = \"xml\""),
-            "6:10 `format` cannot be \"xml\" / write \"cloudevents\" or \"plain\"",
+            "6:10 `format` cannot be \"xml\" / write \"cloudevents\" or \"cloudevents-binary\" or \"plain\"",
         ),
         (
             hook(good, "allow_private_addresses = \"yes\""),

@@ -20,7 +20,7 @@
 // pin: proof.wrappers.sent v1.0 sha256:94c8113fc3aef1357a49e760a1f4549254e55b3724bc6414cff74783794da224
 /* eslint-disable */
 
-import { createHmac, timingSafeEqual } from "node:crypto";
+import { createHmac, createPublicKey, timingSafeEqual, verify as isSigned } from "node:crypto";
 
 /** The consumer's name. */
 export const CONSUMER = "proof";
@@ -167,8 +167,10 @@ export class Rejected extends Error {}
 
 /** What to answer the relay. */
 export interface Answer {
-  /** 204 done, 410 never try again, anything else: try again. */
-  status: 204 | 400 | 401 | 410 | 413 | 415;
+  /** 204 done, anything else: try again, unless the headers say otherwise. */
+  status: 204 | 400 | 401 | 413 | 415 | 422;
+  /** To send along. With 422: the event is given up. */
+  headers?: { readonly [name: string]: string };
   /** Why; holds nothing of the body and no secret. */
   reason?: string;
 }
@@ -179,12 +181,17 @@ export type IncomingHeaders =
   | { readonly [name: string]: string | readonly string[] | undefined };
 
 export interface ReceiveOptions {
-  /** `whsec_..`; several while one is exchanged for another. */
+  /** `whsec_..`, or `whpk_..` (the public key of a sender with ed25519); several while one is exchanged for another. */
   secrets: readonly string[];
   /** How old a delivery may be, and how far ahead; 300 by default. */
   toleranceSeconds?: number;
   /** The largest body; 4 MiB by default. */
   maxBytes?: number;
+  /**
+   * Whether to take CloudEvents in binary mode; false by default. No signature covers their attributes: whoever can change a
+   * delivery on its way can have it taken for an event of another type or tenant.
+   */
+  binaryMode?: boolean;
   /** Milliseconds since 1970, for tests. */
   now?: number;
 }
@@ -203,7 +210,7 @@ export async function receive(
 ): Promise<Answer> {
   const refused = verify(headers, body, options);
   if (refused) return refused;
-  const event = read(headers, body);
+  const event = read(headers, body, options.binaryMode ?? false);
   if ("status" in event) return event;
   if (event.eventId !== header(headers, "webhook-id")) {
     return { status: 400, reason: "webhook-id is not the id of the event in the body" };
@@ -211,7 +218,7 @@ export async function receive(
   try {
     return await dispatch(handler, event);
   } catch (error) {
-    if (error instanceof Rejected) return { status: 410, reason: error.message };
+    if (error instanceof Rejected) return givenUp(error.message);
     throw error;
   }
 }
@@ -267,9 +274,14 @@ export async function dispatch(handler: ProofHandler, event: Received<unknown>):
     default: {
       const pinned = PINS.get(event.eventType);
       const reads = pinned === undefined ? "does not read this type" : `reads v${pinned} of it`;
-      return { status: 410, reason: `${event.eventType} v${event.schemaVersion}: the consumer ${CONSUMER} ${reads}` };
+      return givenUp(`${event.eventType} v${event.schemaVersion}: the consumer ${CONSUMER} ${reads}`);
     }
   }
+}
+
+/** The relay makes the event a dead letter at once. */
+function givenUp(reason: string): Answer {
+  return { status: 422, headers: { "webhook-delivery": "abort-message" }, reason };
 }
 
 function header(headers: IncomingHeaders, name: string): string | undefined {
@@ -289,15 +301,23 @@ export function verify(headers: IncomingHeaders, body: Uint8Array, options: Rece
     return { status: 400, reason: "webhook-id, webhook-timestamp and webhook-signature are needed" };
   }
   if (!/^[0-9]{1,12}$/.test(timestamp)) return { status: 400, reason: "webhook-timestamp is not a number of seconds" };
-  const signed = signatures
-    .split(" ")
-    .filter((part) => part.startsWith("v1,"))
-    .map((part) => Buffer.from(part.slice(3), "base64"));
+  const signed = (version: string): Buffer[] =>
+    signatures
+      .split(" ")
+      .slice(0, 32)
+      .filter((part) => part.startsWith(`${version},`))
+      .map((part) => Buffer.from(part.slice(version.length + 1), "base64"));
   const good = options.secrets.some((secret) => {
-    const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64");
+    const key = Buffer.from(secret.replace(/^(whsec|whpk)_/, ""), "base64");
     if (key.byteLength === 0) throw new Error("a webhook secret is empty: write whsec_ and base64");
+    if (secret.startsWith("whpk_")) {
+      const message = Buffer.concat([Buffer.from(`${id}.${timestamp}.`), body]);
+      const jwk = { kty: "OKP", crv: "Ed25519", x: key.toString("base64url") };
+      const publicKey = createPublicKey({ key: jwk, format: "jwk" });
+      return signed("v1a").some((one) => isSigned(null, message, publicKey, one));
+    }
     const expected = createHmac("sha256", key).update(`${id}.${timestamp}.`).update(body).digest();
-    return signed.some((one) => one.byteLength === expected.byteLength && timingSafeEqual(one, expected));
+    return signed("v1").some((one) => one.byteLength === expected.byteLength && timingSafeEqual(one, expected));
   });
   if (!good) return { status: 401, reason: "no signature is of a known secret" };
   const age = Math.abs((options.now ?? Date.now()) / 1000 - Number(timestamp));
@@ -305,7 +325,7 @@ export function verify(headers: IncomingHeaders, body: Uint8Array, options: Rece
   return undefined;
 }
 
-function read(headers: IncomingHeaders, body: Uint8Array): Received<unknown> | Answer {
+function read(headers: IncomingHeaders, body: Uint8Array, binaryMode: boolean): Received<unknown> | Answer {
   const media = header(headers, "content-type")?.split(";")[0]?.trim().toLowerCase();
   if (media !== "application/cloudevents+json" && media !== "application/json") {
     return { status: 415, reason: "the content type is neither application/cloudevents+json nor application/json" };
@@ -316,15 +336,20 @@ function read(headers: IncomingHeaders, body: Uint8Array): Received<unknown> | A
   } catch {
     return { status: 400, reason: "the body is not JSON" };
   }
-  const event = object(parsed);
+  const binary = header(headers, "ce-specversion") !== undefined;
+  if (binary && (!binaryMode || media !== "application/json")) {
+    return { status: 415, reason: "CloudEvents in binary mode are taken only with binaryMode, and as application/json" };
+  }
+  const event = binary ? attributes(headers, parsed) : object(parsed);
+  const plain = media === "application/json" && !binary;
   const attempt = Number(header(headers, "outbox-attempt") ?? "1");
   const about = {
     attempt: Number.isInteger(attempt) && attempt > 0 ? attempt : 1,
     replay: header(headers, "outbox-replay") === "true",
   };
-  const more = media === "application/json" ? object(event["metadata"]) : event;
+  const more = plain ? object(event["metadata"]) : event;
   const names =
-    media === "application/json"
+    plain
       ? ["event_id", "event_type", "version", "aggregate_type", "occurred_at"]
       : ["id", "type", "schemaversion", "aggregatetype", "time"];
   const [eventId, eventType, schemaVersion] = names.slice(0, 3).map((name) => event[name]);
@@ -353,6 +378,23 @@ function read(headers: IncomingHeaders, body: Uint8Array): Received<unknown> | A
     occurredAt,
     ...about,
   };
+}
+
+/** A CloudEvent in binary mode, as it would be in structured mode. */
+function attributes(headers: IncomingHeaders, data: unknown): { readonly [name: string]: unknown } {
+  const event: { [name: string]: unknown } = { data };
+  for (const name of ["id", "type", "subject", "time", "aggregatetype", "tenantid", "correlationid", "causationid"]) {
+    const value = header(headers, `ce-${name}`);
+    if (value === undefined) continue;
+    try {
+      event[name] = decodeURIComponent(value.replace(/%(?![0-9A-Fa-f]{2})/g, "%25"));
+    } catch {
+      // Not UTF-8: as if it were not there.
+    }
+  }
+  const major = header(headers, "ce-schemaversion");
+  if (major !== undefined && /^[0-9]{1,10}$/.test(major)) event["schemaversion"] = Number(major);
+  return event;
 }
 
 function object(value: unknown): { readonly [name: string]: unknown } {

@@ -213,10 +213,11 @@ async fn a_destination_that_is_gone_pauses_its_consumer_alone_until_somebody_res
     // One attempt and two slots: a counted attempt would make a dead letter, a pause of one slot would not hold the other.
     let once = RetryPolicy { schedule: Schedule::List(vec![Duration::from_millis(1)]), max_attempts: 1 };
     let start = async || {
-        let builder = world
-            .builder()
-            .consumer(crm().retry(once.clone()).slots(2).unwrap(), sink.clone())
-            .consumer(ConsumerSpec::new("billing").unwrap(), other.clone());
+        let builder =
+            world.builder().consumer(crm().retry(once.clone()).slots(2).unwrap(), sink.clone()).consumer(
+                ConsumerSpec::new("billing").unwrap().timeout(Duration::from_secs(1)).unwrap(),
+                other.clone(),
+            );
         RunningRelay::start(builder.build().unwrap())
     };
     let relay = start().await;
