@@ -63,6 +63,7 @@ impl History {
             Outcome::Retry { error, .. } => (AttemptOutcome::Failed, Some(error)),
             Outcome::Reject { error } => (AttemptOutcome::Rejected, Some(error)),
             Outcome::Unavailable { error, .. } => (AttemptOutcome::Unavailable, Some(error)),
+            Outcome::Gone { error } => (AttemptOutcome::Gone, Some(error)),
         };
         let attempt = NewAttempt {
             event_id: send.event.envelope.id,

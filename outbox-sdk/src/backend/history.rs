@@ -39,6 +39,8 @@ pub enum AttemptOutcome {
     Rejected,
     /// The destination was down; no attempt was counted.
     Unavailable,
+    /// The destination takes no event any more; no attempt was counted.
+    Gone,
 }
 
 impl AttemptOutcome {
@@ -50,6 +52,7 @@ impl AttemptOutcome {
             Self::Failed => "failed",
             Self::Rejected => "rejected",
             Self::Unavailable => "unavailable",
+            Self::Gone => "gone",
         }
     }
 }
