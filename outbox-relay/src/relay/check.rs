@@ -7,6 +7,28 @@ use crate::attempt::MissingSchema;
 use crate::consumer::ConsumerSpec;
 use crate::schemas::{Pinned, Schemas};
 
+/// Says which pins nobody publishes, as far as the newest events tell: of a type that is among them, none has the major.
+pub(super) fn tell_unpublished<'s>(
+    specs: impl Iterator<Item = &'s ConsumerSpec>,
+    published: &[(String, u32)],
+) {
+    for spec in specs {
+        for (event_type, &pinned) in &spec.pins {
+            let majors = published.iter().filter(|(name, _)| name == event_type).map(|(_, major)| *major);
+            let majors: BTreeSet<u32> = majors.collect();
+            if !majors.is_empty() && !majors.contains(&pinned) {
+                tracing::warn!(
+                    consumer = %spec.name,
+                    event_type,
+                    pinned,
+                    published = ?majors,
+                    "nobody publishes the pinned major of an event type: the newest stored events have only others, and are                      dead for this consumer or skipped. Move the pin, or have the producer store this major too (`also_as`)"
+                );
+            }
+        }
+    }
+}
+
 /// Every problem. Where events need no schema, pins need none either.
 pub(super) fn problems<'s>(
     specs: impl Iterator<Item = &'s ConsumerSpec>,

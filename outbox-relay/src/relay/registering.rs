@@ -8,7 +8,7 @@ use outbox_sdk::{Backend, Migratable, MigrateError, Migrator, Timestamp};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Relay, RelayError};
+use super::{Relay, RelayError, check};
 use crate::chain::chain;
 use crate::consumer::{ConsumerSpec, Start};
 use crate::refused::{advice, cause};
@@ -88,7 +88,17 @@ impl<DB: Migratable> Relay<DB> {
             let tables = limited(&self.tables, deadline);
             let mut session = Session::<DB>::new(self.pool.clone(), tables.clone(), self.settings.deadline);
             let mut conn = session.connect().await?;
-            within(deadline, DB::register(&mut conn, &tables, registrations)).await
+            let registered = within(deadline, DB::register(&mut conn, &tables, registrations)).await?;
+            // Advice only: rows that cannot be read keep nobody from starting.
+            match within(deadline, DB::published_majors(&mut conn, &tables)).await {
+                Ok(published) => {
+                    check::tell_unpublished(self.consumers.iter().map(|consumer| &consumer.spec), &published);
+                }
+                Err(error) => {
+                    tracing::debug!(error = chain(&error), "whether pins are published is not known");
+                }
+            }
+            Ok(registered)
         };
         registered.await.map_err(|error: SessionError| match error {
             error if error.is_slow::<DB>() => Refusal::Slow { error: chain(&error) },

@@ -99,6 +99,13 @@ pub trait Operate: Database + Sealed {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<Stored>, Error>> + Send;
 
+    /// The event types among the newest 1,000 events, each with the majors that they were published in, older forms
+    /// included.
+    fn published_majors(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+    ) -> impl Future<Output = Result<Vec<(String, u32)>, Error>> + Send;
+
     /// Where one id stands with every slot of every consumer, in one snapshot. `lane` is the key of its aggregate's
     /// lane, if it is in one.
     fn standing(

@@ -14,6 +14,7 @@ mod idle;
 mod kill;
 mod many;
 mod operate;
+mod pins;
 mod real_input;
 mod schema;
 mod stage;

@@ -195,6 +195,17 @@ impl Operate for Postgres {
         page.fetch_all(conn).await?.iter().map(stored).collect()
     }
 
+    async fn published_majors(conn: &mut PgConnection, tables: &Tables) -> Result<Vec<(String, u32)>, Error> {
+        let rows = tables.postgres().published_majors.query().fetch_all(conn).await?;
+        let majors = rows.iter().filter_map(|row| {
+            // A key that is no major was not written by us.
+            let major: Result<&str, _> = row.try_get("major");
+            let major = major.map(|major| major.parse().ok()).transpose();
+            major.map(|major| Ok((row.try_get("event_type")?, major?)))
+        });
+        majors.collect()
+    }
+
     async fn standing(
         conn: &mut PgConnection,
         tables: &Tables,

@@ -103,7 +103,7 @@ statements! {
     notify notify_pause
     admin_lock_shared duty_lock duty_take duty_end duties record overdue registered compact compactable
     consumers lag dead_letters dead_letter_counts dead_letter_keys dead_letter_decide dead_letter_acknowledge
-    event event_ids events events_in_time stored standing writers
+    event event_ids events events_in_time stored published_majors standing writers
     attempts_note attempts_of
 }
 

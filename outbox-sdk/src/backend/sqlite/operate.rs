@@ -45,6 +45,7 @@ statements! {
     EVENTS "events.sql"
     EVENTS_OF_AGGREGATE "events_of_aggregate.sql"
     EVENTS_OF_CORRELATION "events_of_correlation.sql"
+    PUBLISHED_MAJORS "published_majors.sql"
     STANDING "standing.sql"
 }
 
@@ -217,6 +218,17 @@ impl Operate for Sqlite {
             })
         };
         rows(conn, query(STORED).bind(after).bind(limit)).await?.iter().map(stored).collect()
+    }
+
+    async fn published_majors(conn: &mut SqliteConnection, _: &Tables) -> Result<Vec<(String, u32)>, Error> {
+        let rows = rows(conn, query(PUBLISHED_MAJORS.as_str())).await?;
+        let majors = rows.iter().filter_map(|row| {
+            // A key that is no major was not written by us.
+            let major: Result<String, _> = row.try_get("major");
+            let major = major.map(|major| major.parse().ok()).transpose();
+            major.map(|major| Ok((row.try_get("event_type")?, major?)))
+        });
+        majors.collect()
     }
 
     async fn standing(
