@@ -13,6 +13,7 @@ use outbox_sdk::Envelope;
 
 pub use self::name::ConsumerName;
 pub use self::pattern::{EventFilter, EventPattern};
+use crate::rate::RateLimit;
 use crate::retry::RetryPolicy;
 
 /// How many events of one consumer are on the way at once, unless the consumer says otherwise.
@@ -182,6 +183,8 @@ pub struct ConsumerSpec {
     pub required_for_retention: bool,
     /// How many events of one slot are on the way at once, over all its lanes; at least 1.
     pub max_in_flight: usize,
+    /// How many events its destination gets at most, over all slots; as many as it takes by default.
+    pub rate_limit: Option<RateLimit>,
     /// How long the sink may take for one event; must stay below the relay's lease.
     pub timeout: Duration,
 }
@@ -212,6 +215,7 @@ impl ConsumerSpec {
             slots: 1,
             required_for_retention: false,
             max_in_flight: DEFAULT_MAX_IN_FLIGHT,
+            rate_limit: None,
             timeout: DEFAULT_TIMEOUT,
         }
     }
@@ -309,6 +313,13 @@ impl ConsumerSpec {
     #[must_use]
     pub fn start(mut self, start: Start) -> Self {
         self.start = Some(start);
+        self
+    }
+
+    /// Sets how many events its destination gets at most.
+    #[must_use]
+    pub fn rate_limit(mut self, limit: RateLimit) -> Self {
+        self.rate_limit = Some(limit);
         self
     }
 

@@ -30,6 +30,7 @@ use crate::breaker::{Answered, Breaker, Cause};
 use crate::company::Company;
 use crate::consumer::{Ordering, Want};
 use crate::gate::Gate;
+use crate::rate::Bucket;
 use crate::reader::{ReadError, Reader, Wish};
 use crate::relay::Settings;
 use crate::schemas::Schemas;
@@ -121,6 +122,8 @@ pub(crate) struct Engine<DB: Backend> {
     /// Until when an operator or its receiver has paused the consumer: nothing is sent, whatever the breaker says.
     held_until: Option<Instant>,
     gone: Gone,
+    /// This slot's part of the rate that the destination may get.
+    rate: Option<Bucket>,
     /// When the last pass has looked at what may go.
     looked: Instant,
     /// When the settling transaction began whose outcome is not known.
@@ -180,6 +183,7 @@ impl<DB: Backend> Engine<DB> {
             breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
             held_until: held_until(claimed.held, claimed.paused_for, now),
             gone: Gone::default(),
+            rate: consumer.spec.rate_limit.map(|limit| Bucket::new(limit, consumer.spec.slots, now)),
             looked: now,
             outcome_unknown: None,
             settled_at: now,
@@ -299,6 +303,7 @@ impl<DB: Backend> Engine<DB> {
             slot: &self.slot,
             breaker: &self.breaker,
             held_until: self.held_until,
+            rate: self.rate.as_ref(),
             most: self.consumer.spec.max_in_flight,
             now: self.looked,
         }
@@ -319,6 +324,9 @@ impl<DB: Backend> Engine<DB> {
             && let Some(send) = self.slot.next_send()
         {
             room -= 1;
+            if let Some(rate) = &mut self.rate {
+                rate.take(now);
+            }
             let consumer = Arc::clone(&self.consumer);
             let schemas = self.schemas.clone();
             let missing = self.settings.missing_schema;

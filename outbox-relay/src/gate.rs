@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use crate::breaker::Breaker;
+use crate::rate::Bucket;
 use crate::slot::Slot;
 
 /// What stands between a slot's events and its sink, at one time.
@@ -14,6 +15,8 @@ pub(crate) struct Gate<'a> {
     pub(crate) breaker: &'a Breaker,
     /// Until when an operator or its receiver has paused the consumer.
     pub(crate) held_until: Option<Instant>,
+    /// How many the destination may get.
+    pub(crate) rate: Option<&'a Bucket>,
     /// How many events may be on their way.
     pub(crate) most: usize,
     /// When the last pass has looked, whatever time it is by now.
@@ -27,7 +30,9 @@ impl Gate<'_> {
 
     /// How many events may go now.
     pub(crate) fn room(&self) -> usize {
-        if self.is_held() { 0 } else { self.breaker.room(self.most, self.slot.in_flight(), self.now) }
+        let room = self.breaker.room(self.most, self.slot.in_flight(), self.now);
+        let limit = self.rate.map_or(usize::MAX, |rate| rate.available(self.now));
+        if self.is_held() { 0 } else { room.min(limit) }
     }
 
     /// Whether the next event waits to have its attempt counted first.
@@ -44,9 +49,12 @@ impl Gate<'_> {
         if self.is_held() {
             return self.held_until;
         }
-        match self.room() {
-            0 => self.breaker.next_room(self.now),
-            _ => None,
+        if self.room() > 0 {
+            return None;
         }
+        if self.breaker.room(self.most, self.slot.in_flight(), self.now) == 0 {
+            return self.breaker.next_room(self.now);
+        }
+        self.rate.and_then(|rate| rate.next(self.now))
     }
 }

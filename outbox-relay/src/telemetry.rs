@@ -27,6 +27,7 @@
 //! | `outbox_duty_failures` | gauge | duty | its failures in a row; from 3 on somebody must look |
 //! | `outbox_undeclared_members_total` | counter | | members of delivered payloads that their schemas do not declare |
 //! | `outbox_schemas_in_doubt` | gauge | | schemas that so many events in a row violate that further ones wait |
+//! | `outbox_certificate_days_to_expiry` | gauge | consumer, certificate (client, ca) | until the first certificate in the consumer's file ends; below zero: since then |
 //! | `outbox_listener_connected` | gauge | | 1 while the relay hears the notifications of other processes, 0 while it should and does not |
 //!
 //! Labels never hold ids, tenants, URLs or error texts: the number of series stays small.
@@ -39,6 +40,17 @@ use outbox_sdk::backend::{DeadReason, Duty, DutyState, Recorded};
 /// Whether the relay hears the notifications of other processes.
 pub(crate) fn listener_connected(connected: bool) {
     gauge!("outbox_listener_connected").set(f64::from(u8::from(connected)));
+}
+
+/// When the first certificate in a file of a consumer's webhook ends.
+#[cfg(feature = "webhook")]
+pub(crate) fn certificate_ends(consumer: &str, certificate: &'static str, end: SystemTime) {
+    let seconds = match end.duration_since(SystemTime::now()) {
+        Ok(left) => left.as_secs_f64(),
+        Err(past) => -past.duration().as_secs_f64(),
+    };
+    gauge!("outbox_certificate_days_to_expiry", "consumer" => consumer.to_owned(), "certificate" => certificate)
+        .set(seconds / 86_400.0);
 }
 
 /// A delivered payload had so many members that its schema does not declare.

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use outbox_sdk::webhook::{Format, Secret as SigningSecret, Secrets, Source};
+use outbox_sdk::webhook::Source;
 
 use super::document::{Place, Value};
 use super::error::{Finding, Findings};
 use super::reader::{Field, Problem, Section, as_integer, as_text, as_word, read_node};
 use super::retry;
-use super::secret::{Environment, resolve};
+use super::secret::Environment;
 use super::units;
+use super::webhook::webhook;
 use crate::consumer::{
     ConsumerName, ConsumerSpec, DEFAULT_TIMEOUT, EventFilter, EventPattern, MAX_SLOTS, OnDead, Ordering,
     OtherMajors, Start,
@@ -22,8 +23,8 @@ const PATTERN_HELP: &str = "write an event type such as \"entity.customer.update
                             \"entity.customer.*\", or \"*\" for all";
 const EVENT_TYPE_HELP: &str =
     "write one event type of two or three parts, such as \"entity.customer.updated\"";
-const SECRETS_HELP: &str =
-    "add secrets = [\"env:NAME\"]; the value is whsec_ and the base64 of 24 to 64 random bytes";
+
+const RATE_HELP: &str = "write a number and a unit, such as \"50/s\", \"600/m\" or \"1000/h\"";
 
 /// A consumer of the configuration, with its destination.
 #[derive(Debug, Clone)]
@@ -35,9 +36,6 @@ pub struct ConsumerConfig {
     pub webhook: Option<WebhookConfig>,
     pub(super) place: Place,
 }
-
-/// How long one request may take, unless the webhook or its consumer say otherwise.
-const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What consumers are read with.
 #[derive(Clone, Copy)]
@@ -84,6 +82,10 @@ fn consumer(
         section.list("events", |value| parsed::<EventPattern>(value, "an event pattern", PATTERN_HELP));
     let pins = pins(&mut section, "[consumer.pins]");
     let max_in_flight = section.integer::<usize>("max_in_flight", 1..=10_000);
+    let rate_limit = section.read("rate_limit", |value| {
+        let text = as_text(value)?;
+        text.parse().map_err(|_| Problem::new(format!("is not a rate: \"{text}\""), RATE_HELP))
+    });
     let slots = section.integer::<u16>("slots", 1..=i128::from(MAX_SLOTS));
     let required_for_retention = section.bool("required_for_retention");
     let ordering = section.one_of("ordering", &[("lane", Ordering::Lane), ("none", Ordering::None)]);
@@ -109,6 +111,7 @@ fn consumer(
     spec.events = filter.unwrap_or(spec.events);
     spec.pins = pins.into_iter().map(|(event_type, (major, _))| (event_type, major)).collect();
     spec.max_in_flight = max_in_flight.or(spec.max_in_flight);
+    spec.rate_limit = rate_limit.given();
     spec.slots = slots.or(spec.slots);
     spec.required_for_retention = required_for_retention.or(spec.required_for_retention);
     spec.ordering = ordering.or(spec.ordering);
@@ -119,6 +122,7 @@ fn consumer(
     spec.timeout = timeout.or(spec.timeout);
     spec.retry = policy;
     spec.retry_for = overrides;
+    let webhook = webhook.map(|webhook| WebhookConfig { name: spec.name.to_string(), ..webhook });
     Some(ConsumerConfig { spec, webhook, place })
 }
 
@@ -225,117 +229,6 @@ fn below_lease(timeout: &Field<Duration>, section: &Section<'_>, context: Contex
         Some(place) => finding.related(place.clone(), "the lease"),
         None => finding,
     });
-}
-
-/// Connecting is a part of the request.
-fn connect_below(connect_timeout: &Field<Duration>, whole: Option<Duration>, section: &Section<'_>) {
-    if let (Field::Given(connect, place), Some(whole)) = (connect_timeout, whole)
-        && *connect >= whole
-    {
-        let [connect, whole] = [*connect, whole].map(units::show);
-        let message = format!("`connect_timeout` ({connect}) is not below `timeout` ({whole})");
-        section.refuse(place.clone(), message, "lower it, or raise `timeout` of the [consumer.webhook]");
-    }
-}
-
-/// `limit` is the consumer's time limit, known unless it was refused: it ends a request too, so it bounds the
-/// webhook's own limits, the defaults included.
-fn webhook(mut section: Section<'_>, limit: Option<Duration>, context: Context<'_>) -> Option<WebhookConfig> {
-    let url = section.read("url", url);
-    let secrets = section.list("secrets", |value| signing_secret(value, context));
-    let allow_private_addresses = section.bool("allow_private_addresses");
-    let connect_timeout = section.duration("connect_timeout");
-    let timeout = section.duration("timeout");
-    let format = section.one_of(
-        "format",
-        &[
-            ("cloudevents", Format::CloudEvents),
-            ("cloudevents-binary", Format::CloudEventsBinary),
-            ("plain", Format::Plain),
-        ],
-    );
-
-    let whole =
-        timeout.known(limit.map_or(DEFAULT_REQUEST_TIMEOUT, |limit| limit.min(DEFAULT_REQUEST_TIMEOUT)));
-    connect_below(&connect_timeout, whole, &section);
-    if let (Field::Given(timeout, place), Some(limit)) = (&timeout, limit)
-        && *timeout > limit
-    {
-        let [timeout, limit] = [*timeout, limit].map(units::show);
-        let message =
-            format!("`timeout` of the webhook ({timeout}) is above `timeout` of its consumer ({limit})");
-        section.refuse(place.clone(), message, "lower this one, or raise `timeout` of the [[consumer]]");
-    }
-    if let (Field::Given(url, place), Some(false)) = (&url, allow_private_addresses.known(false))
-        && url.scheme() == "http"
-    {
-        let help = "use https; plain http is for loopback and internal receivers, with allow_private_addresses = true";
-        section.refuse(place.clone(), "`url` is plain http, so events would travel readable for all", help);
-    }
-    let url = section.require("url", url, "add url = \"https://...\"");
-    let secrets_place = secrets.place().unwrap_or(section.place()).clone();
-    let secrets = section.require("secrets", secrets, SECRETS_HELP).and_then(|list| {
-        let signing = list.into_iter().map(|(secret, _)| secret);
-        let all = signing.fold(None, |all: Option<Secrets>, secret| match all {
-            None => Some(Secrets::new(secret)),
-            Some(all) => Some(all.and(secret)),
-        });
-        if all.is_none() {
-            section.refuse(
-                secrets_place,
-                "`secrets` is empty, so requests could not be signed",
-                SECRETS_HELP,
-            );
-        }
-        all
-    });
-    section.finish();
-
-    let mut config = WebhookConfig::new(String::from(url?), secrets?);
-    config.allow_private_addresses = allow_private_addresses.or(config.allow_private_addresses);
-    config.timeout = whole.unwrap_or(config.timeout);
-    config.connect_timeout = connect_timeout.or(config.connect_timeout.min(config.timeout / 2));
-    config.format = format.or(config.format);
-    config.source = context.source.clone();
-    Some(config)
-}
-
-fn url(value: &Value) -> Result<reqwest::Url, Problem> {
-    const HELP: &str = "write the receiver's address, such as \"https://crm.example/hooks\"";
-    let url = reqwest::Url::parse(as_text(value)?)
-        .map_err(|error| Problem::new(format!("is not a URL: {error}"), HELP))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(Problem::new(
-            format!("has the scheme `{}`", url.scheme()),
-            "use https, or http for internal receivers",
-        ));
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(Problem::new(
-            "contains a user or password",
-            "remove it; requests are signed with `secrets`",
-        ));
-    }
-    Ok(url)
-}
-
-fn signing_secret(value: &Value, context: Context<'_>) -> Result<SigningSecret, Problem> {
-    let Some(resolved) = resolve(as_text(value)?, context.env, context.folder) else {
-        let help = "write \"env:NAME\" or \"file:PATH\" and keep the secret there";
-        return Err(Problem::new("is a secret in plain sight", help));
-    };
-    let secret = resolved.map_err(|error| {
-        let help = "set the variable or write the file, or name another one by \"env:NAME\" or \"file:PATH\"";
-        Problem::new(format!("cannot be resolved: {error}"), help)
-    })?;
-    let secret = SigningSecret::parse(secret.expose())
-        .map_err(|error| Problem::new("names a value that is not a signing secret", error.to_string()))?;
-    if secret.can_sign() {
-        Ok(secret)
-    } else {
-        let help = "give the receiver this public key, and name its private key here: `whsk_` and base64";
-        Err(Problem::new("names a public key, which cannot sign", help))
-    }
 }
 
 pub(super) fn parsed<T: std::str::FromStr>(value: &Value, what: &str, help: &str) -> Result<T, Problem> {

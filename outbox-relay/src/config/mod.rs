@@ -18,11 +18,12 @@ mod suggest;
 #[cfg(test)]
 mod tests;
 mod units;
+mod webhook;
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use outbox_sdk::webhook;
+use outbox_sdk::webhook::Source as EventSource;
 
 use self::document::{Place, Table};
 use self::error::{Findings, Source};
@@ -235,8 +236,7 @@ impl Config {
         let retention = sections::retention(section(&mut root, "retention", "[retention]", &findings));
         database.deadline = sections::deadline(deadline, &lease, &findings);
         let lease_known = lease.known(relay.lease).map(|value| (value, lease.place()));
-        let origin =
-            webhook::Source { source: relay.source.clone(), dataschema_base: registry.base_url.clone() };
+        let origin = EventSource { source: relay.source.clone(), dataschema_base: registry.base_url.clone() };
         let context = consumer::Context { env, folder, source: &origin, lease: lease_known };
         let consumers = consumer::consumers(root.tables("consumer"), context);
         root.finish();

@@ -37,10 +37,15 @@ fn is_reference(text: &str) -> bool {
     text.starts_with("env:") || text.starts_with("file:")
 }
 
+/// Whether a key in lower case says that its value is a secret.
+pub(super) fn is_secret_key(key: &str) -> bool {
+    SECRET_KEYS.iter().any(|word| key.contains(word))
+}
+
 fn by_key(table: &Table, spans: &mut Vec<Range<usize>>) {
     for (key, entry) in table {
         let key = key.to_lowercase();
-        if SECRET_KEYS.iter().any(|word| key.contains(word)) {
+        if is_secret_key(&key) || key == "headers" {
             literals(&entry.node, spans);
         } else {
             tables_in(&entry.node, spans);
@@ -132,6 +137,7 @@ mod tests {
     fn secrets_by_key() {
         assert_eq!(parsed("secrets = [\"env:A\", \"hünter\"]"), "secrets = [\"env:A\", \"*******\"]");
         assert_eq!(parsed("Api_Token = 12345"), "Api_Token = *****");
+        assert_eq!(parsed("[w.headers]\nX-Key = \"abc\""), "[w.headers]\nX-Key = \"***\"");
         assert_eq!(
             parsed("[[c]]\nw = { password = 'a b', n = 'x' }"),
             "[[c]]\nw = { password = '***', n = 'x' }"

@@ -17,5 +17,6 @@ mod operate;
 mod pins;
 mod real_input;
 mod schema;
+mod secrets;
 mod stage;
 mod stop;

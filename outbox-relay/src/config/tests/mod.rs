@@ -11,6 +11,7 @@ use super::*;
 use crate::consumer::{OnDead, Ordering, OtherMajors, Start};
 use crate::maintenance::RetainFor;
 use crate::retry::{RetryPolicy, Schedule};
+use crate::sink::webhook::{Credential, WebhookConfig};
 use crate::{MissingSchema, UndeclaredMembers};
 
 const KEY: &str = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3";
@@ -112,6 +113,7 @@ name = "crm"
 events = ["entity.customer.*", "order.placed"]
 pins = { "entity.customer.updated" = 1, "order.placed" = 3 }
 max_in_flight = 8
+rate_limit = "600/m"
 slots = 4
 required_for_retention = true
 ordering = "none"
@@ -136,11 +138,43 @@ allow_private_addresses = true
 connect_timeout = "1s"
 timeout = "20s"
 format = "plain"
+secret_overlap = "2h"
+keep_response = true
+allow_networks = ["10.1.0.0/16", "fd00::7"]
+headers = { Authorization = "env:CRM_SECRET", X-Tenant = "acme" }
 
 [[consumer]]
 name = "search"
 start = 2026-12-01T03:02:03.5+02:00
 "#;
+
+/// The secrets, none of which is in a file.
+fn given(webhook: &WebhookConfig) -> Secrets {
+    let mut secrets = webhook.secrets.iter().map(|credential| match credential {
+        Credential::Given(secret) => secret.clone(),
+        Credential::File(path) => panic!("{path:?}"),
+    });
+    let first = Secrets::new(secrets.next().unwrap());
+    secrets.fold(first, Secrets::and)
+}
+
+#[test]
+fn files_are_named_from_the_configurations_folder_and_read_by_the_sink() {
+    let folder = tempfile::tempdir().unwrap();
+    let inside = |name: &str| folder.path().join(name);
+    std::fs::write(inside("key"), KEY).unwrap();
+    std::fs::write(inside("ca.pem"), "").unwrap();
+    let text = format!(
+        "{CRM}[consumer.webhook]\nurl = \"https://a.example/\"\nsecrets = [\"file:key\"]\nca_file = \"ca.pem\"\n\
+         client_certificate_file = \"ca.pem\"\nclient_key_file = \"key\"\nheaders = {{ X-Api-Key = \"file:key\" }}\n"
+    );
+    let config = Config::parse(inside("outbox.toml"), &text, ENV).unwrap();
+    let webhook = config.require_consumers().unwrap()[0].webhook.clone().unwrap();
+    assert!(matches!(&webhook.secrets[..], [Credential::File(path)] if *path == inside("key")));
+    assert!(matches!(&webhook.headers[..], [(_, Credential::File(path))] if *path == inside("key")));
+    let files = [webhook.ca_file, webhook.client_certificate_file, webhook.client_key_file];
+    assert_eq!(files, ["ca.pem", "ca.pem", "key"].map(|name| Some(inside(name))));
+}
 
 #[test]
 fn a_full_file_gives_every_value() {
@@ -183,6 +217,7 @@ fn a_full_file_gives_every_value() {
     assert_eq!(spec.stored()["filter"], serde_json::json!(["entity.customer.*", "order.placed"]));
     assert_eq!((spec.pinned("entity.customer.updated"), spec.pinned("order.placed")), (Some(1), Some(3)));
     assert_eq!((spec.name.as_str(), spec.max_in_flight), ("crm", 8));
+    assert_eq!(spec.rate_limit, Some("600/m".parse().unwrap()));
     assert_eq!((spec.slots, spec.required_for_retention), (4, true));
     assert_eq!(config.required_for_retention(), ["crm"]);
     assert_eq!((spec.ordering, spec.on_dead), (Ordering::None, OnDead::Block));
@@ -199,7 +234,19 @@ fn a_full_file_gives_every_value() {
     let webhook = crm.webhook.as_ref().unwrap();
     assert_eq!(webhook.url, "http://localhost:8080/hooks");
     let both = Secrets::parse([KEY, OTHER_KEY]).unwrap();
-    assert_eq!(sign(&webhook.secrets, "id", 7, b"body"), sign(&both, "id", 7, b"body"));
+    assert_eq!(sign(&given(webhook), "id", 7, b"body"), sign(&both, "id", 7, b"body"));
+    assert_eq!((webhook.name.as_str(), webhook.keep_response), ("crm", true));
+    assert_eq!(webhook.secret_overlap, Duration::from_secs(7200));
+    assert_eq!(webhook.allow_networks, ["10.1.0.0/16".parse().unwrap(), "fd00::7".parse().unwrap()]);
+    let headers: Vec<_> = webhook
+        .headers
+        .iter()
+        .map(|(name, value)| match value {
+            Credential::Given(value) => (name.as_str(), value.to_str().unwrap()),
+            Credential::File(path) => panic!("{path:?}"),
+        })
+        .collect();
+    assert_eq!(headers, [("authorization", KEY), ("x-tenant", "acme")]);
     assert!(webhook.allow_private_addresses);
     assert_eq!((webhook.connect_timeout, webhook.timeout), (Duration::from_secs(1), Duration::from_secs(20)));
     assert_eq!(webhook.format, Format::Plain);
@@ -230,9 +277,8 @@ fn a_secret_file_lies_beside_the_configuration() {
     let path = folder.path().join("outbox.toml");
     std::fs::write(&path, format!("{CRM}{HOOK}").replace("env:CRM_SECRET", "file:crm.key")).unwrap();
     let config = Config::load(&path, ENV).unwrap();
-    let expected = Secrets::parse([KEY]).unwrap();
-    let webhook = config.consumers[0].webhook.as_ref().unwrap();
-    assert_eq!(sign(&webhook.secrets, "id", 7, b"body"), sign(&expected, "id", 7, b"body"));
+    let secrets = &config.consumers[0].webhook.as_ref().unwrap().secrets;
+    assert!(matches!(&secrets[..], [Credential::File(file)] if *file == folder.path().join("crm.key")));
     assert_eq!(config.registry.path, folder.path().join("schemas"));
 }
 

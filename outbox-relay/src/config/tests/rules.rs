@@ -213,6 +213,55 @@ fn every_rule_has_its_finding() {
             "5:12 an entry of `secrets` names a value that is not a signing secret / a webhook",
         ),
         (hook("a.example", ""), "4:7 `url` is not a URL: relative URL without a base / write the receiver's"),
+        (
+            crm("rate_limit = \"5/d\"\n"),
+            "3:14 `rate_limit` is not a rate: \"5/d\" / write a number and a unit",
+        ),
+        (
+            hook(good, "allow_networks = [\"10.0.0.1/8\"]"),
+            "6:19 an entry of `allow_networks` is not a network: the address has bits behind its prefix: write the network as \
+             `10.0.0.0/8`",
+        ),
+        (
+            hook(good, "headers = { content-type = \"a/b\" }"),
+            "6:13 the header `content-type` cannot be set / the relay sets it; choose another name",
+        ),
+        (
+            hook(good, "headers = { webhook-id = \"1\" }"),
+            "6:13 the header `webhook-id` cannot be set / the relay sets it",
+        ),
+        (
+            hook(good, "headers = { Connection = \"close\" }"),
+            "6:13 the header `Connection` cannot be set / it is about the connection",
+        ),
+        (
+            hook(good, "headers = { \"a b\" = \"1\" }"),
+            "6:13 the header `a b` is not the name of a header / write a name of letters",
+        ),
+        (
+            hook(good, "headers = { X-A = \"1\\r\\nX-B: 2\" }"),
+            "6:19 the header `X-A` has a value that no header can have / write one line",
+        ),
+        (
+            hook(good, "headers = { Authorization = \"Bearer x\" }"),
+            "6:29 the header `Authorization` is a secret in plain sight / write \"env:NAME\"",
+        ),
+        (
+            hook(good, "headers = { X-Api-Key = \"env:NONE\" }"),
+            "6:25 the header `X-Api-Key` cannot be resolved: the environment variable `NONE` is not set / set the",
+        ),
+        (
+            hook(good, "ca_file = \"none.pem\""),
+            "6:11 `ca_file` cannot be read: entity not found / write the path of a PEM file",
+        ),
+        (
+            hook(good, "client_key_file = \"/dev/null\""),
+            "6:19 `client_certificate_file` is missing: a certificate and its key belong together / add client_certificate_file",
+        ),
+        (
+            hook("http://a.example/", "allow_private_addresses = true\nca_file = \"/dev/null\""),
+            "7:11 `url` is plain http, which knows no certificates / use https, or leave the file out",
+        ),
         (hook("ftp://a.example/", ""), "4:7 `url` has the scheme `ftp` / use https"),
         (hook("https://u:p@a.example/", ""), "4:7 `url` contains a user or password / remove it"),
         (

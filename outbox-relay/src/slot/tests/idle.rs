@@ -85,7 +85,7 @@ fn gate<'a>(
     held_until: Option<Instant>,
     now: Instant,
 ) -> Gate<'a> {
-    Gate { slot, breaker, held_until, most: scene.most, now }
+    Gate { slot, breaker, held_until, rate: None, most: scene.most, now }
 }
 
 /// Runs it for two minutes as the engine does; returns how many passes did nothing.

@@ -139,7 +139,7 @@ fn a_destination_that_fails_for_all_is_asked_twice_a_second() {
     let policy =
         RetryPolicy { schedule: Schedule::List(vec![Duration::from_secs(1)]), max_attempts: u32::MAX };
     let seen = run(0, 5 * MILLISECOND, &policy, Duration::from_secs(600), 1);
-    assert_eq!(seen.delivered, []);
+    assert!(seen.delivered.is_empty());
     // 32 before it opens, four shorter pauses, then twenty every ten seconds.
     assert!((1_000..1_350).contains(&seen.failed), "{}", seen.failed);
 }

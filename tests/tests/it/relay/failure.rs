@@ -26,6 +26,7 @@ on_every_database! {
     an_unavailable_destination_pauses_and_burns_no_attempt
     a_destination_that_is_gone_pauses_its_consumer_alone_until_somebody_resumes_it
     a_destination_that_fails_for_all_pauses_and_says_why
+    a_rate_limit_holds_over_all_slots_and_burns_neither_attempts_nor_the_sinks_time
     a_type_can_have_its_own_retry_policy
     a_payload_that_is_too_large_to_carry_is_dead_alone
 }
@@ -292,6 +293,35 @@ async fn a_destination_that_fails_for_all_pauses_and_says_why<T: TestDb>() {
     relay.stop().await;
     let taken = sink.calls().into_iter().filter(|call| call.outcome == Some(Outcome::Delivered));
     assert!(taken.map(|call| call.attempt).all(|attempt| attempt > 1), "failures stay counted");
+    assert!(world.dead().await.is_empty());
+}
+
+async fn a_rate_limit_holds_over_all_slots_and_burns_neither_attempts_nor_the_sinks_time<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let aggregates: Vec<String> = (0..40).map(|n| n.to_string()).collect();
+    let events = world.publish(&aggregates.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let sink = RecordingSink::new();
+    // The time limit is far below what the last event waits for.
+    let spec = crm()
+        .slots(2)
+        .unwrap()
+        .rate_limit("20/s".parse().unwrap())
+        .timeout(Duration::from_millis(200))
+        .unwrap();
+    let start = std::time::Instant::now();
+    let relay = RunningRelay::start(world.builder().consumer(spec, sink.clone()).build().unwrap());
+    sink.wait_for_delivered(40).await;
+    // Each slot has 10/s and one token to begin with; however the lanes are spread, one of them has 20 or more.
+    assert!(start.elapsed() >= Duration::from_millis(1_900), "{:?}", start.elapsed());
+    outbox_tests::eventually("all is settled", async || {
+        let rows = world.consumers().await;
+        rows.len() == 2
+            && rows.iter().all(|row| row.stalled_lanes == 0 && row.settled.contains(events[39].id))
+    })
+    .await;
+    relay.stop().await;
+    let calls = sink.calls();
+    assert!(calls.len() == 40 && calls.iter().all(|call| call.attempt == 1), "{}", calls.len());
     assert!(world.dead().await.is_empty());
 }
 
