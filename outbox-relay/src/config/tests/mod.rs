@@ -266,7 +266,7 @@ fn a_full_file_gives_every_value() {
     assert!(search.webhook.is_none());
     let homeless = findings(config.require_consumers().map(|_| config.clone()));
     let expected =
-        "62:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
+        "67:1 the consumer `search` has no destination / add a [consumer.webhook] with url and secrets";
     assert_eq!(homeless, [expected]);
 }
 
