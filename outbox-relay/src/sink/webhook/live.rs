@@ -110,11 +110,15 @@ impl Keeper {
                     state.client_made = now;
                     self.swap(&state, client);
                 }
-                Err(error) => tracing::error!(
-                    consumer = self.config.name.as_str(),
-                    error = chain(&error),
-                    "no new HTTP client; the old one goes on"
-                ),
+                Err(error) => {
+                    // The next look tries again.
+                    state.stamps.clear();
+                    tracing::error!(
+                        consumer = self.config.name.as_str(),
+                        error = chain(&error),
+                        "no new HTTP client; the old one goes on"
+                    );
+                }
             }
         } else if state.retired.len() < before {
             let client = self.live.read().unwrap_or_else(PoisonError::into_inner).client.clone();
