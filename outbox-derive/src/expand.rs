@@ -1,33 +1,27 @@
 //! Tokens out; no decisions.
 
-use proc_macro2::{Group, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use proc_macro2::{Group, Literal, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Field, GenericParam, Generics, Ident, Lifetime, Type};
+use syn::{GenericParam, Generics, Ident, Lifetime, Type};
 
+use crate::input::{Field, Input};
 use crate::model::{Event, has_type_parameters};
 use crate::parse::SdkPath;
 
-/// The impl, and the test that holds the struct against the registry.
+/// The impl, and the test that holds the struct against the registry. Both are written out by macros of the SDK, which get
+/// what only the derive knows: rustc expands those much faster than it takes tokens over from here.
 pub(crate) fn event(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
-    let Event { ident, generics, event_type, schema_version, aggregate_type, .. } = event;
-    let aggregate_id = event.aggregate_id.map_or_else(none, |field| {
-        let id = checked_call(field, &quote!(_sdk::ToAggregateId), &quote!(to_aggregate_id));
-        quote!(::core::option::Option::Some(#id))
-    });
-    let tenant_id = event
-        .tenant_id
-        .map_or_else(none, |field| checked_call(field, &quote!(_sdk::ToTenantId), &quote!(to_tenant_id)));
     let implementation = Implementation {
-        event_type: event_type.to_token_stream(),
-        schema_version: schema_version.to_token_stream(),
-        aggregate_type: aggregate_type.to_token_stream(),
-        aggregate_id,
-        tenant_id,
-        older_payloads: older_payloads(event),
+        event_type: &event.event_type,
+        schema_version: event.schema_version,
+        aggregate_type: &event.aggregate_type,
+        aggregate_id: event.aggregate_id,
+        tenant_id: event.tenant_id,
+        older_payloads: older_payloads(event, sdk),
     }
-    .expand(ident, generics, sdk);
+    .expand(event.ident, event.generics, sdk);
     let older_majors = older_majors(event, sdk);
     let test = event.registered.then(|| schema_test(event, sdk));
     quote! {
@@ -39,63 +33,56 @@ pub(crate) fn event(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
 
 /// After an error: an impl that keeps rustc from reporting every use of the type as well. A generic struct gets
 /// none, there it would only add errors about missing bounds.
-pub(crate) fn fallback(input: &DeriveInput, sdk: &SdkPath) -> TokenStream {
+pub(crate) fn fallback(input: &Input, sdk: &SdkPath) -> TokenStream {
     if has_type_parameters(&input.generics) {
         return TokenStream::new();
     }
     Implementation {
-        event_type: "".to_token_stream(),
-        schema_version: 1_u32.to_token_stream(),
-        aggregate_type: "".to_token_stream(),
-        aggregate_id: none(),
-        tenant_id: none(),
+        event_type: "",
+        schema_version: 1,
+        aggregate_type: "",
+        aggregate_id: None,
+        tenant_id: None,
         older_payloads: TokenStream::new(),
     }
     .expand(&input.ident, &input.generics, sdk)
 }
 
-/// The right-hand sides of the impl.
-struct Implementation {
-    event_type: TokenStream,
-    schema_version: TokenStream,
-    aggregate_type: TokenStream,
-    aggregate_id: TokenStream,
-    tenant_id: TokenStream,
+/// What the impl says.
+struct Implementation<'a> {
+    event_type: &'a str,
+    schema_version: u32,
+    aggregate_type: &'a str,
+    aggregate_id: Option<&'a Field>,
+    tenant_id: Option<&'a Field>,
     /// A whole method, or nothing.
     older_payloads: TokenStream,
 }
 
-impl Implementation {
+impl Implementation<'_> {
     fn expand(&self, ident: &Ident, generics: &Generics, sdk: &SdkPath) -> TokenStream {
-        let Self { event_type, schema_version, aggregate_type, aggregate_id, tenant_id, older_payloads } =
-            self;
+        let Self { event_type, schema_version, aggregate_type, older_payloads, .. } = self;
         let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
-        let import = sdk.import();
+        let schema_version = Literal::u32_unsuffixed(*schema_version);
+        let aggregate_id = self.aggregate_id.map_or_else(|| quote!(None), |id| member(id, &quote!(Some)));
+        let tenant_id = self.tenant_id.map_or_else(|| quote!(=None), |id| member(id, &TokenStream::new()));
         quote! {
-            #[doc(hidden)]
-            #[allow(deprecated, unused_qualifications)]
-            const _: () = {
-                #import
-                #[automatically_derived]
-                impl #impl_generics _sdk::OutboxEvent for #ident #ty_generics #where_clause {
-                    const EVENT_TYPE: &'static ::core::primitive::str = #event_type;
-                    const SCHEMA_VERSION: ::core::primitive::u32 = #schema_version;
-                    const AGGREGATE_TYPE: &'static ::core::primitive::str = #aggregate_type;
-                    fn aggregate_id(&self) -> ::core::option::Option<::std::string::String> {
-                        #aggregate_id
-                    }
-                    fn tenant_id(&self) -> ::core::option::Option<_sdk::__private::Uuid> {
-                        #tenant_id
-                    }
-                    #older_payloads
-                }
-            };
+            #sdk::__private::event! {
+                [#impl_generics] [#ident #ty_generics] [#where_clause]
+                #event_type #schema_version #aggregate_type #aggregate_id, #tenant_id, #older_payloads
+            }
         }
     }
 }
 
+/// A field that holds an id. A type that is none is reported at the field's type.
+fn member(field: &Field, wrapped: &TokenStream) -> TokenStream {
+    let (ty, member) = (&field.ty, &field.ident);
+    quote!(#wrapped [#ty] #member)
+}
+
 /// The method that writes the older majors. A conversion that is missing is reported at the type's own place.
-fn older_payloads(event: &Event<'_>) -> TokenStream {
+fn older_payloads(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     if event.also_as.is_empty() {
         return TokenStream::new();
     }
@@ -107,8 +94,8 @@ fn older_payloads(event: &Event<'_>) -> TokenStream {
     quote! {
         fn older_payloads(
             &self,
-            older: &mut _sdk::OlderPayloads,
-        ) -> ::core::result::Result<(), _sdk::PublishError> {
+            older: &mut #sdk::OlderPayloads,
+        ) -> ::core::result::Result<(), #sdk::PublishError> {
             #(#add)*
             ::core::result::Result::Ok(())
         }
@@ -139,44 +126,18 @@ fn older_majors(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     }
 }
 
-fn none() -> TokenStream {
-    quote!(::core::option::Option::None)
-}
-
-/// `<FieldType as Trait>::method(&self.field)`: a type without the trait is reported at the field's type.
-fn checked_call(field: &Field, to_id: &TokenStream, method: &TokenStream) -> TokenStream {
-    let (ty, member) = (&field.ty, &field.ident);
-    quote_spanned!(ty.span()=> <#ty as #to_id>::#method(&self.#member))
-}
-
 /// At module level, because a test inside `const _` never runs.
 fn schema_test(event: &Event<'_>, sdk: &SdkPath) -> TokenStream {
     let Event { ident, event_type, schema_version, .. } = event;
-    let name = format_ident!("{}", schema_test_name(event_type, *schema_version));
+    let name = Ident::new(&schema_test_name(event_type, *schema_version), Span::call_site());
     let rust_type = format!("::{}", ident.unraw());
+    let schema_version = Literal::u32_unsuffixed(*schema_version);
     let line = quote_spanned!(ident.span()=> ::core::line!());
     let lifetimes = static_lifetimes(event.generics);
-    let import = sdk.import();
     quote! {
         #[cfg(test)]
-        #[doc(hidden)]
-        #[allow(non_snake_case)]
-        #[::core::prelude::v1::test]
-        fn #name() -> ::core::result::Result<(), #sdk::__private::SchemaTestFailure> {
-            #import
-            _sdk::__private::check_schema(&_sdk::__private::SchemaTest {
-                event_type: #event_type,
-                schema_version: #schema_version,
-                rust_type: ::core::concat!(::core::module_path!(), #rust_type),
-                file: ::core::file!(),
-                line: #line,
-                manifest_dir: ::core::env!("CARGO_MANIFEST_DIR"),
-                schema: _sdk::__private::SchemaSource {
-                    name: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::schema_name,
-                    id: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::schema_id,
-                    schema: <#ident<#(#lifetimes),*> as _sdk::__private::JsonSchema>::json_schema,
-                },
-            })
+        #sdk::__private::schema_test! {
+            [#sdk] #name [#ident<#(#lifetimes),*>] #event_type #schema_version #rust_type [#line]
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `#[derive(OutboxEvent)]`, the derive behind `outbox_sdk::OutboxEvent`. Use it through `outbox-sdk`: the
 //! generated code names that crate.
 //!
-//! The way of a struct: `parse` reads the attributes, `model` checks every rule, `expand` writes the impl. The
+//! The way of a struct: `input` reads the item, `parse` its attributes, `model` checks every rule, `expand` writes the impl. The
 //! macro reads no files and knows no types; what it cannot see, the schema of the payload, is compared with the
 //! registry by a test that it generates.
 
 mod ctxt;
 mod expand;
+mod input;
 mod key;
 mod model;
 mod parse;
@@ -14,9 +15,10 @@ mod serde_attrs;
 mod suggest;
 
 use ctxt::Ctxt;
+use input::Input;
 use parse::{Slot, StructAttrs};
 use proc_macro2::TokenStream;
-use syn::{DeriveInput, parse_macro_input};
+use syn::parse_macro_input;
 
 /// Makes a struct with named fields an outbox event.
 ///
@@ -77,10 +79,10 @@ use syn::{DeriveInput, parse_macro_input};
 /// differs from the one for reading.
 #[proc_macro_derive(OutboxEvent, attributes(outbox))]
 pub fn derive_outbox_event(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
-    derive(&parse_macro_input!(input as DeriveInput)).into()
+    derive(&parse_macro_input!(input as Input)).into()
 }
 
-fn derive(input: &DeriveInput) -> TokenStream {
+fn derive(input: &Input) -> TokenStream {
     let mut ctxt = Ctxt::default();
     let mut attrs = StructAttrs::parse(&input.attrs, &mut ctxt);
     let event = model::Event::check(input, &mut attrs, &mut ctxt);

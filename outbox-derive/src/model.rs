@@ -2,9 +2,10 @@
 
 use outbox_schema::event_type::{check_shape, check_tense, derive_name};
 use syn::ext::IdentExt;
-use syn::{Data, DeriveInput, Field, Fields, FieldsNamed, Generics, Ident, LitStr, Type};
+use syn::{Generics, Ident, LitStr, Type};
 
 use crate::ctxt::Ctxt;
+use crate::input::{Field, Input, Shape};
 use crate::parse::{FieldAttrs, SchemaVersion, Slot, StructAttrs};
 use crate::serde_attrs::{self, ForeignKey};
 
@@ -29,7 +30,7 @@ pub(crate) struct Event<'a> {
 
 impl<'a> Event<'a> {
     /// Checks everything and reports every mistake; `None` if there was one.
-    pub(crate) fn check(input: &'a DeriveInput, attrs: &mut StructAttrs, ctxt: &mut Ctxt) -> Option<Self> {
+    pub(crate) fn check(input: &'a Input, attrs: &mut StructAttrs, ctxt: &mut Ctxt) -> Option<Self> {
         let fields = named_fields(input, ctxt);
         let marked = fields.map(|fields| Marked::check(fields, attrs, ctxt));
         no_type_parameters(&input.generics, ctxt);
@@ -62,29 +63,27 @@ impl<'a> Event<'a> {
 }
 
 /// The table holds JSON objects, so an event is a struct with named fields.
-fn named_fields<'a>(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Option<&'a FieldsNamed> {
+fn named_fields<'a>(input: &'a Input, ctxt: &mut Ctxt) -> Option<&'a [Field]> {
     let ident = &input.ident;
-    match &input.data {
-        Data::Struct(data) => match &data.fields {
-            Fields::Named(fields) => return Some(fields),
-            Fields::Unnamed(fields) => ctxt.error_with_help(
-                fields,
-                "an event payload must be a JSON object, and a tuple struct is an array or a bare value",
-                "give the fields names",
-            ),
-            Fields::Unit => ctxt.error_with_help(
-                ident,
-                "an event payload must be a JSON object, and a unit struct is `null`",
-                format_args!("write `struct {ident} {{}}`"),
-            ),
-        },
-        Data::Enum(data) => ctxt.error_with_help(
-            data.enum_token,
+    match &input.shape {
+        Shape::Named(fields) => return Some(fields),
+        Shape::Tuple(fields) => ctxt.error_with_help(
+            fields,
+            "an event payload must be a JSON object, and a tuple struct is an array or a bare value",
+            "give the fields names",
+        ),
+        Shape::Unit => ctxt.error_with_help(
+            ident,
+            "an event payload must be a JSON object, and a unit struct is `null`",
+            format_args!("write `struct {ident} {{}}`"),
+        ),
+        Shape::Enum(keyword) => ctxt.error_with_help(
+            keyword,
             "an enum cannot be one event: each event type has one payload schema",
             "derive on one struct per variant",
         ),
-        Data::Union(data) => ctxt.error_with_help(
-            data.union_token,
+        Shape::Union(keyword) => ctxt.error_with_help(
+            keyword,
             "a union cannot be an event: it has no JSON form",
             "derive on a struct with named fields",
         ),
@@ -138,14 +137,15 @@ fn json_object_of_its_own_fields(container: &[ForeignKey], ctxt: &mut Ctxt) {
 
 /// Stored events are validated against the schema for *reading*. It requires each field that has no default and
 /// is no `Option`, under its name for reading.
-fn fits_its_own_schema(container: &[ForeignKey], fields: &FieldsNamed, ctxt: &mut Ctxt) {
+fn fits_its_own_schema(container: &[ForeignKey], fields: &[Field], ctxt: &mut Ctxt) {
     one_name(container, ctxt);
     let all_default = container.iter().any(|key| key.is("default"));
-    for field in &fields.named {
+    for field in fields {
         let keys = serde_attrs::parse(&field.attrs);
         one_name(&keys, ctxt);
-        let may_be_missing =
-            all_default || is_option(&field.ty) || keys.iter().any(|key| key.is("default") || key.is("skip"));
+        let may_be_missing = all_default
+            || field.ty.as_ref().is_some_and(is_option)
+            || keys.iter().any(|key| key.is("default") || key.is("skip"));
         if may_be_missing || keys.iter().any(|key| key.is("skip_deserializing")) {
             continue;
         }
@@ -268,9 +268,9 @@ struct Marked<'a> {
 }
 
 impl<'a> Marked<'a> {
-    fn check(fields: &'a FieldsNamed, attrs: &mut StructAttrs, ctxt: &mut Ctxt) -> Self {
+    fn check(fields: &'a [Field], attrs: &mut StructAttrs, ctxt: &mut Ctxt) -> Self {
         let mut marked = Self::default();
-        for field in &fields.named {
+        for field in fields {
             let flags = FieldAttrs::parse(&field.attrs, ctxt);
             attrs.excuse(&flags.doubtful);
             mark(&mut marked.aggregate_id, field, &flags.aggregate_id, ctxt);
@@ -282,7 +282,7 @@ impl<'a> Marked<'a> {
 
 fn mark<'a>(marked: &mut Option<&'a Field>, field: &'a Field, flag: &Slot<Ident>, ctxt: &mut Ctxt) {
     let Slot::Given(key) = flag else { return };
-    match marked.and_then(|first| first.ident.as_ref()) {
+    match marked.map(|first| &first.ident) {
         Some(first) => {
             ctxt.error(key, format_args!("only one field can be the `{key}`; `{first}` already is"));
         }

@@ -379,6 +379,12 @@ fn value(input: ParseStream<'_>, key: Option<Key>) -> syn::Result<Value> {
     if key == Some(Key::AlsoAs) && !input.peek(Lit) {
         return Ok(Value::List(input.parse::<Type>()?.into_token_stream()));
     }
+    if let Some((_, rest)) = input.cursor().literal()
+        && (rest.eof() || rest.punct().is_some_and(|(punct, _)| punct.as_char() == ','))
+    {
+        // What is written nearly always; for one literal the parser of expressions has a long way.
+        return Ok(Value::Assigned(Expr::Lit(ExprLit { attrs: Vec::new(), lit: input.parse()? })));
+    }
     Ok(Value::Assigned(ungrouped(input.parse()?)))
 }
 

@@ -6,7 +6,71 @@ use std::fmt;
 pub use schemars::{JsonSchema, Schema, SchemaGenerator};
 pub use uuid::Uuid;
 
+pub use crate::__outbox_event as event;
+pub use crate::__outbox_schema_test as schema_test;
 use crate::event::OutboxEvent;
+
+/// The impl of `OutboxEvent`, from what the derive has read. Names as the user's module may have taken are said in full.
+/// A type that cannot be an id is reported where the field has it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __outbox_event {
+    (
+        [$($generics:tt)*] [$($event:tt)*] [$($bounds:tt)*]
+        $event_type:literal $schema_version:literal $aggregate_type:literal
+        $of_aggregate:ident $([$($aggregate_id:tt)*] $aggregate_member:ident)?,
+        $([$($tenant_id:tt)*] $tenant_member:ident)? $(= $no_tenant:ident)?,
+        $($older_payloads:tt)*
+    ) => {
+        #[automatically_derived]
+        #[allow(deprecated, unused_qualifications)]
+        impl $($generics)* $crate::OutboxEvent for $($event)* $($bounds)* {
+            const EVENT_TYPE: &'static ::core::primitive::str = $event_type;
+            const SCHEMA_VERSION: ::core::primitive::u32 = $schema_version;
+            const AGGREGATE_TYPE: &'static ::core::primitive::str = $aggregate_type;
+            fn aggregate_id(&self) -> ::core::option::Option<::std::string::String> {
+                ::core::option::Option::$of_aggregate $((
+                    <$($aggregate_id)* as $crate::ToAggregateId>::to_aggregate_id(&self.$aggregate_member)
+                ))?
+            }
+            fn tenant_id(&self) -> ::core::option::Option<$crate::__private::Uuid> {
+                $(<$($tenant_id)* as $crate::ToTenantId>::to_tenant_id(&self.$tenant_member))?
+                $(::core::option::Option::$no_tenant)?
+            }
+            $($older_payloads)*
+        }
+    };
+}
+
+/// The test that holds a struct against the registry. `$sdk` is the path of the attribute `crate`; `$line` is the struct's,
+/// which only the derive can say.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __outbox_schema_test {
+    (
+        [$($sdk:tt)*] $name:ident [$($event:tt)*]
+        $event_type:literal $schema_version:literal $rust_type:literal [$line:expr]
+    ) => {
+        #[doc(hidden)]
+        #[allow(non_snake_case)]
+        #[::core::prelude::v1::test]
+        fn $name() -> ::core::result::Result<(), $($sdk)*::__private::SchemaTestFailure> {
+            $($sdk)*::__private::check_schema(&$($sdk)*::__private::SchemaTest {
+                event_type: $event_type,
+                schema_version: $schema_version,
+                rust_type: ::core::concat!(::core::module_path!(), $rust_type),
+                file: ::core::file!(),
+                line: $line,
+                manifest_dir: ::core::env!("CARGO_MANIFEST_DIR"),
+                schema: $($sdk)*::__private::SchemaSource {
+                    name: <$($event)* as $($sdk)*::__private::JsonSchema>::schema_name,
+                    id: <$($event)* as $($sdk)*::__private::JsonSchema>::schema_id,
+                    schema: <$($event)* as $($sdk)*::__private::JsonSchema>::json_schema,
+                },
+            })
+        }
+    };
+}
 
 /// Fails to compile unless `Older` is an older major of the event type of `Newest`.
 pub const fn assert_older<Newest: OutboxEvent, Older: OutboxEvent>() {

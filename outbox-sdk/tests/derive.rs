@@ -10,12 +10,12 @@ use uuid::Uuid;
 
 /// Stands in for the SDK, to see what a generated test asks for.
 mod recorded {
-    pub(crate) use outbox_sdk::{OutboxEvent, ToAggregateId, ToTenantId};
-
     pub(crate) mod __private {
         use std::cell::{Cell, RefCell};
 
-        pub(crate) use outbox_sdk::__private::{JsonSchema, SchemaGenerator, SchemaSource, SchemaTest, Uuid};
+        pub(crate) use outbox_sdk::__private::{
+            JsonSchema, SchemaGenerator, SchemaSource, SchemaTest, event, schema_test,
+        };
 
         thread_local! {
             /// What the last test of this thread asked for.

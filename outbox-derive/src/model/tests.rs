@@ -1,38 +1,39 @@
 //! Each rule, broken once.
 
-use syn::{DeriveInput, parse_quote};
+use syn::parse_quote;
 
 use super::Event;
 use crate::ctxt::Ctxt;
+use crate::input::{Field, Input};
 use crate::parse::StructAttrs;
 
 /// Name, version, aggregate type, the fields of aggregate and tenant id, registered.
 type Summary = (String, u32, String, Option<String>, Option<String>, bool);
 
-fn check(input: &DeriveInput) -> Result<Summary, Vec<String>> {
+fn check(input: &Input) -> Result<Summary, Vec<String>> {
     let mut ctxt = Ctxt::default();
     let mut attrs = StructAttrs::parse(&input.attrs, &mut ctxt);
     let event = Event::check(input, &mut attrs, &mut ctxt);
     assert_eq!(event.is_some(), ctxt.is_clean(), "an event if and only if no error");
-    let name = |field: &syn::Field| field.ident.as_ref().map(ToString::to_string);
+    let name = |field: &Field| field.ident.to_string();
     event.ok_or_else(|| ctxt.messages()).map(|event| {
         (
             event.event_type,
             event.schema_version,
             event.aggregate_type,
-            event.aggregate_id.and_then(name),
-            event.tenant_id.and_then(name),
+            event.aggregate_id.map(name),
+            event.tenant_id.map(name),
             event.registered,
         )
     })
 }
 
-fn messages(input: &DeriveInput) -> Vec<String> {
+fn messages(input: &Input) -> Vec<String> {
     check(input).expect_err("the input is wrong")
 }
 
 /// The first line of the only message.
-fn only(input: &DeriveInput) -> String {
+fn only(input: &Input) -> String {
     let messages = messages(input);
     assert_eq!(messages.len(), 1, "{messages:?}");
     messages[0].lines().next().unwrap_or_default().to_owned()
