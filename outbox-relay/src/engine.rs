@@ -119,6 +119,8 @@ pub(crate) struct Engine<DB: Backend> {
     looks: Spacing,
     schemas_changed: watch::Receiver<u64>,
     breaker: Breaker,
+    /// Somebody has paused or resumed the consumer since the row was written: renewing the lease tells.
+    row_changed: bool,
     /// Until when an operator or its receiver has paused the consumer: nothing is sent, whatever the breaker says.
     held_until: Option<Instant>,
     gone: Gone,
@@ -181,6 +183,7 @@ impl<DB: Backend> Engine<DB> {
             looks: Spacing::new(now),
             schemas_changed: company.schemas.changes(),
             breaker: Breaker::claimed(claimed.paused_for, claimed.attempts, now),
+            row_changed: false,
             held_until: held_until(claimed.held, claimed.paused_for, now),
             gone: Gone::default(),
             rate: consumer.spec.rate_limit.map(|limit| Bucket::new(limit, consumer.spec.slots, now)),
@@ -267,7 +270,11 @@ impl<DB: Backend> Engine<DB> {
 
     /// Takes in a page, whoever has read it.
     fn take_in(&mut self, page: Page) -> Result<(), Stop> {
-        self.decisions.note(&page.notices, self.consumer.spec.name.as_str());
+        let name = self.consumer.spec.name.as_str();
+        self.decisions.note(&page.notices, name);
+        if page.notices.asked {
+            self.row_changed = page.notices.held.iter().any(|held| held == name) != self.is_held();
+        }
         let (consumer, slot) = (&self.consumer, self.slot_number);
         let accepted = self.slot.take_in(page, |event| lane_of(consumer, slot, event))?;
         self.telemetry.read(accepted.events, accepted.late, accepted.dead_gaps);

@@ -65,14 +65,14 @@ enum Unsafe {
     SequenceCached { sequence: String },
     #[error(
         "the id sequence stands at {last_id}, below the settled id {settled}: the table was restored or its sequence \
-         reset; move the sequence above every settled id, or have the consumer begin again with `outbox consumer reset NAME \
-         --to-id 1`"
+         reset; move the sequence above every settled id, or have the consumer begin again with `outbox consumer reset NAME --to 1 \
+         --yes`"
     )]
     SequenceBehind { last_id: i64, settled: i64 },
     #[error(
         "the ids were started again (TRUNCATE .. RESTART IDENTITY, or a restore): another event has the id of one that was \
          read, and new events hide behind settled ids; restore the table, or have the consumer begin again with `outbox \
-         consumer reset NAME --to-id 1`"
+         consumer reset NAME --to 1 --yes`"
     )]
     IdsRestarted,
     #[error(
@@ -120,7 +120,9 @@ impl<DB: Backend> Owner<DB> {
             Ok(engine) => engine,
             Err(problem) => {
                 tracing::error!(consumer = name, slot, "not running the consumer: {problem}");
-                return (0, End::Unsafe(problem.to_string()));
+                let problem = problem.to_string();
+                self.note_refusal(claimed.fence.epoch, &problem).await;
+                return (0, End::Unsafe(problem));
             }
         };
         tracing::info!(consumer = name, slot, epoch = claimed.fence.epoch, "claimed");
@@ -131,6 +133,20 @@ impl<DB: Backend> Owner<DB> {
         }
         let end = self.own(&mut engine).await;
         (engine.processed, end)
+    }
+
+    /// For whoever asks why nothing comes. Whether it is written changes nothing.
+    async fn note_refusal(&self, epoch: i64, why: &str) {
+        let mut session = self.company.session();
+        let noted = async {
+            let mut conn = session.connect().await?;
+            let name = self.consumer.spec.name.as_str();
+            let note = DB::note_refusal(&mut conn, &self.company.tables, name, self.slot, epoch, why);
+            within(self.company.settings.deadline, note).await
+        };
+        if let Err(error) = noted.await {
+            tracing::debug!(error = chain(&error), "could not write down why the consumer is not run");
+        }
     }
 
     /// An engine for a claimed slot, if it can be run safely.

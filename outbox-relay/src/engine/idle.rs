@@ -49,7 +49,7 @@ impl<DB: Backend> Engine<DB> {
         let resumes = self.slot.may_resume()
             && self.slot.resumed_ready() < self.consumer.spec.max_in_flight
             && self.has_room();
-        if self.slot.is_urgent() || resumes || !self.questions.is_empty() {
+        if self.row_changed || self.slot.is_urgent() || resumes || !self.questions.is_empty() {
             return now;
         }
         at

@@ -23,7 +23,7 @@ impl<DB: Backend> Engine<DB> {
 
     /// Whether the lease must be renewed before anything else.
     pub(super) fn is_renewal_due(&self) -> bool {
-        Instant::now() >= self.renewed + self.settings.lease / 3
+        self.row_changed || Instant::now() >= self.renewed + self.settings.lease / 3
     }
 
     /// Renews the lease when it is time, between two steps of which each is bounded: a database that is slow, and not
@@ -128,6 +128,7 @@ impl<DB: Backend> Engine<DB> {
         // What its event came to is committed: the others have theirs.
         self.turn.end(self.slot.is_counting());
         self.outcome_unknown = None;
+        self.row_changed = false;
         self.lease.renew(began + self.settings.lease);
         self.renewed = began;
         self.settled_at = Instant::now();

@@ -28,6 +28,12 @@ pub(crate) enum Distrust {
     /// The ids were started again below those that were read.
     #[error("the ids of the event table were started again: the table was truncated or restored")]
     IdsRestarted,
+    /// A row has an id that the sequence did not draw: it will draw it once more, and what comes below is passed.
+    #[error(
+        "an event has an id above the last one that the sequence drew: rows were copied in, or written with ids of their own; \
+         nothing is sent until the sequence (outbox.event_id_seq, on SQLite the row of sqlite_sequence) is set above every id"
+    )]
+    AboveSequence,
     /// Row security hides events: what is hidden would be taken for rolled back.
     #[error("row security now hides events from the relay's role")]
     Hidden,
@@ -176,6 +182,10 @@ impl Cursor {
         }
         if batch.last_id < self.hwm {
             return Err(Distrust::IdsRestarted);
+        }
+        // Before anything is taken in: each new owner would send it again, and none could settle it.
+        if batch.events.last().is_some_and(|stored| stored.envelope.id > batch.last_id) {
+            return Err(Distrust::AboveSequence);
         }
         // Another event in the anchor's place has its id a second time.
         if let (Some((_, event_id)), Some(found)) = (self.anchor, batch.anchor)

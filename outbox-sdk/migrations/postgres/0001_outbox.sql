@@ -1,6 +1,9 @@
 -- The outbox: what services write, and what consumers have done with it. {schema} is the quoted name of the schema,
 -- which exists; {tenant_setting} is the setting that holds a transaction's tenant.
 
+-- Functions and operators below are those of the server, whatever others have created.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE TYPE {schema}.event_status AS ENUM ('pending', 'dispatched', 'failed', 'skipped');
 
 -- The tenant of the running transaction, if the application sets one; events without a tenant of their own take it.
@@ -32,7 +35,8 @@ CREATE FUNCTION {schema}.new_event_id() RETURNS uuid
 -- nobody but the owner gets a right to draw from it (INSERT needs none). A relay under a role of its own needs SELECT on
 -- the sequence.
 CREATE TABLE {schema}.event (
-    id bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME {schema}.event_id_seq CACHE 1) PRIMARY KEY,
+    id bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME {schema}.event_id_seq CACHE 1) PRIMARY KEY
+        CHECK (id > 0),
     event_id uuid NOT NULL DEFAULT gen_random_uuid(),
     tenant_id uuid,
     event_type text NOT NULL,
@@ -90,6 +94,8 @@ CREATE TABLE {schema}.consumer (
     slots integer NOT NULL DEFAULT 1,
     settled int8multirange NOT NULL DEFAULT '{}',
     void int8multirange NOT NULL DEFAULT '{}',
+    -- What was settled without having been looked at, because the consumer began behind it; for people.
+    skipped int8multirange NOT NULL DEFAULT '{}',
     -- The last event that its owner had read when it last wrote: another event with that id means that the ids were
     -- started again.
     anchor_id bigint,

@@ -10,7 +10,7 @@
 -- the newest row was deleted. payload is kept as it was given, byte for byte. event_type and aggregate_type go into
 -- logs and into messages of other systems, so they hold no control characters. Lengths are those of PostgreSQL.
 CREATE TABLE outbox_event (
-    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    id              INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id > 0),
     event_id        TEXT    NOT NULL
                             DEFAULT (lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4'
                                      || substr(hex(randomblob(2)), 2) || '-' || substr('89ab', 1 + (random() & 3), 1)
@@ -68,13 +68,15 @@ CREATE INDEX outbox_event_correlation_idx ON outbox_event (correlation_id) WHERE
 
 -- One row is a consumer slot's whole progress. `epoch` comes from outbox_epoch and is never used again. `anchor_id` and
 -- `anchor_event_id`: the last event that its owner had read when it last wrote; another event with that id means that the
--- ids were started again.
+-- ids were started again. `skipped`: what was settled without having been looked at, because the consumer began behind it;
+-- for people.
 CREATE TABLE outbox_consumer (
     name           TEXT    NOT NULL CHECK (name <> ''),
     slot           INTEGER NOT NULL DEFAULT 0 CHECK (slot >= 0),
     slots          INTEGER NOT NULL DEFAULT 1 CHECK (slots >= 1),
     settled        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(settled)),
     void           TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(void)),
+    skipped        TEXT    NOT NULL DEFAULT '[]' CHECK (json_valid(skipped)),
     anchor_id      INTEGER,
     anchor_event_id  TEXT,
     rev            INTEGER NOT NULL DEFAULT 0,

@@ -191,6 +191,16 @@ pub trait Backend:
         claim: &ClaimRequest<'_>,
     ) -> impl Future<Output = Result<Claim, Error>> + Send;
 
+    /// Writes down why the owner that claimed the slot under this epoch does not run it, for people; nothing else changes.
+    fn note_refusal(
+        conn: &mut Self::Connection,
+        tables: &Tables,
+        consumer: &str,
+        slot: i32,
+        epoch: i64,
+        why: &str,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
     /// Stall rows that a claim has left over. They are as at the claim if the owner's next settlement is not refused:
     /// nobody else writes any without changing the fence.
     fn stalls(

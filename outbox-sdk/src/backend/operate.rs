@@ -513,6 +513,8 @@ pub struct SlotStanding {
     pub consumer: ConsumerRow,
     /// Whether the slot has given the id up as rolled back.
     pub void: bool,
+    /// Whether the consumer began behind the id: it was settled without having been looked at.
+    pub skipped: bool,
     /// The stall row of the event's lane that covers the id.
     pub stall: Option<StallState>,
     /// The dead letter of that row's head, if it has one.

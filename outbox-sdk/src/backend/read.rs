@@ -66,6 +66,10 @@ pub struct Notices {
     pub replays: Vec<String>,
     /// Consumers with a slot that can be claimed now, by the database's clock. By name.
     pub free_slots: Vec<String>,
+    /// Consumers that are paused until their time is over or somebody resumes them, not by their breaker. By name.
+    pub held: Vec<String>,
+    /// Whether anything was asked: else the lists say nothing.
+    pub asked: bool,
 }
 
 /// An event with what the database's clock says of it.

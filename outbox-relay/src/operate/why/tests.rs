@@ -53,6 +53,7 @@ fn slot() -> SlotStanding {
             other_relays: Vec::new(),
         },
         void: false,
+        skipped: false,
         stall: None,
         head_letter: None,
         single: None,
@@ -124,6 +125,7 @@ fn what_is_through() {
     for carried in [1, 2] {
         assert_said(said(&event, |slot| slot.consumer.config = pinned(carried)), "delivered", &[]);
     }
+    assert_said(said(&event, |slot| slot.skipped = true), "skipped", &["began behind it", "reset crm"]);
     let with = |state| said(&event, |slot| slot.letter = Some(letter(state)));
     assert_said(with(LetterState::Replayed), "replayed", &[]);
     assert_said(with(LetterState::Discarded), "discarded", &["by ada"]);
@@ -133,6 +135,23 @@ fn what_is_through() {
 #[test]
 fn what_waits_in_its_lane() {
     let event = event();
+    let long = StallState { attempts: 0, last_error: None, ..stall(17) };
+    assert_said(
+        said(&event, |slot| slot.stall = Some(long.clone())),
+        "behind",
+        &["Behind event 17 of its lane", "one after another"],
+    );
+    let schema = StallState { last_error: Some("no schema for `order.placed`".into()), ..long };
+    assert_said(
+        said(&event, |slot| slot.stall = Some(schema)),
+        "behind",
+        &["Behind event 17 of its lane, which waits: no schema"],
+    );
+    let unwanted = |slot: &mut SlotStanding| {
+        slot.stall = Some(stall(17));
+        slot.consumer.config = r#"{"filter": ["customer.*"], "pins": {}}"#.to_owned();
+    };
+    assert_said(said(&event, unwanted), "not_wanted", &[]);
     assert_said(
         said(&event, |slot| slot.stall = Some(stall(17))),
         "behind",

@@ -13,6 +13,7 @@ impl Hindrance {
     #[must_use]
     pub fn text(&self, consumer: &str) -> String {
         match self {
+            Self::Refused(why) => format!("The relay does not run it: {}.", clean(why)),
             Self::Paused { by, length, reason } => {
                 let mut text = "The consumer is paused".to_owned();
                 // Writing to a String cannot fail.
@@ -62,6 +63,10 @@ pub(super) fn text(consumer: &str, verdict: &Verdict, hindrances: &[Hindrance]) 
 fn of_verdict(consumer: &str, verdict: &Verdict) -> String {
     match verdict {
         Verdict::Delivered => "Delivered. Nothing is to be done.".to_owned(),
+        Verdict::Skipped => format!(
+            "Passed over: the consumer began behind it (`start`). To have it, reset the consumer to it: `outbox consumer \
+             reset {consumer} --to ID --yes`."
+        ),
         Verdict::NotWanted => "Passed over: no pattern of the consumer's filter matches its type. To have it, widen \
                                `events` and reset the consumer to it."
             .to_owned(),
@@ -85,6 +90,13 @@ fn of_verdict(consumer: &str, verdict: &Verdict) -> String {
             when(*next),
             error.as_deref().map_or("the registry has none for its type and major; add the file", clean)
         ),
+        // Nothing has failed: the lane is long, or its head waits for something else.
+        Verdict::Behind { head, retry } if retry.failed == 0 => match &retry.last_error {
+            Some(error) => format!("Behind event {head} of its lane, which waits: {}.", clean(error)),
+            None => format!(
+                "Behind event {head} of its lane: the events of a lane go one after another. Ask again in a moment."
+            ),
+        },
         Verdict::Behind { head, retry } => format!(
             "Blocked by event {head} of its lane: {} Fix the receiver; once that event is dead, `outbox dead` replays or \
              discards it.",
@@ -93,7 +105,8 @@ fn of_verdict(consumer: &str, verdict: &Verdict) -> String {
         Verdict::Blocked { head, letter } => match letter {
             Some(letter) if letter.state == LetterState::Dead => format!(
                 "Blocked by event {head} of its lane, which is dead ({}): {}. Decide about that one: `outbox dead replay \
-                 {head} --consumer {consumer}`, or discard.",
+                 {head} --consumer {consumer}`, or discard, which is \
+                 all that is left if its row is gone.",
                 letter.reason,
                 clean(&letter.last_error)
             ),

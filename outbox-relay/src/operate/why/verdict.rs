@@ -28,6 +28,8 @@ pub(super) struct Facts<'a> {
 pub enum Verdict {
     /// It was delivered.
     Delivered,
+    /// It was passed over: the consumer began behind it.
+    Skipped,
     /// It was passed over: no pattern of the consumer's filter matches its type.
     NotWanted,
     /// It was passed over: the consumer reads this major of its type, and the event does not carry it.
@@ -113,6 +115,8 @@ pub struct Retry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hindrance {
+    /// The relay that claimed the slot does not run it, because it would not be safe.
+    Refused(String),
     /// It is paused.
     Paused {
         /// `breaker` or `operator`.
@@ -139,6 +143,7 @@ impl Verdict {
         matches!(
             self,
             Self::Delivered
+                | Self::Skipped
                 | Self::NotWanted
                 | Self::OtherMajor(_)
                 | Self::Replayed
@@ -156,6 +161,7 @@ impl Verdict {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
+            Self::Skipped => "skipped",
             Self::NotWanted => "not_wanted",
             Self::OtherMajor(_) => "other_major",
             Self::Waiting => "waiting",
@@ -194,6 +200,8 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     if let Some(stall) = &slot.stall {
         return match stall.head_id {
             head if head == facts.id => own_stall(facts, stall, false),
+            // It waits in the lane for nothing: its turn is to be passed over.
+            _ if let Some(passed_over) = passed_over(event, &slot.consumer.config) => passed_over,
             head if stall.blocked => Verdict::Blocked { head, letter: slot.head_letter.clone() },
             head => Verdict::Behind { head, retry: retry(facts, stall) },
         };
@@ -203,6 +211,9 @@ pub(super) fn verdict(facts: &Facts<'_>) -> Verdict {
     }
     if !settled {
         return Verdict::Waiting;
+    }
+    if slot.skipped {
+        return Verdict::Skipped;
     }
     passed_over(event, &slot.consumer.config).unwrap_or(Verdict::Delivered)
 }
@@ -280,6 +291,9 @@ fn passed_over(event: &EventRow, config: &str) -> Option<Verdict> {
 /// What keeps a slot from going on.
 pub(in crate::operate) fn hindrances(consumer: &ConsumerRow) -> Vec<Hindrance> {
     let mut found = Vec::new();
+    if let Some(error) = &consumer.last_error {
+        found.push(Hindrance::Refused(error.clone()));
+    }
     if let Some(pause) = &consumer.paused {
         let length = (pause.length < ENDLESS).then_some(pause.length);
         found.push(Hindrance::Paused { by: pause.by.clone(), length, reason: pause.reason.clone() });

@@ -1,6 +1,8 @@
 -- The inbox: which events a consumer has processed. It lies in the consumer's database, so that the row here and the
 -- effect of the event commit together. {schema} is the quoted name of the schema, which is there.
 
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE TABLE {schema}.processed_event (
     consumer text NOT NULL,
     event_id uuid NOT NULL,

@@ -6,7 +6,7 @@ INSERT INTO {schema}.event (
 )
 SELECT
     $1, effective.tenant_id, $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11, $12, $13::jsonb, $14::jsonb,
-    now() + $15::bigint * interval '1 microsecond', coalesce($16::timestamptz, clock_timestamp())
+    now() + $15::bigint::double precision * interval '1 microsecond', coalesce($16::timestamptz, clock_timestamp())
 FROM
     (SELECT coalesce($2::uuid, {schema}.current_tenant()) AS tenant_id) AS effective,
     LATERAL (

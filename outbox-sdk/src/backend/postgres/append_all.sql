@@ -18,7 +18,7 @@ INSERT INTO {schema}.event (
 SELECT
     event_id, coalesce(tenant_id, {schema}.current_tenant()), event_type, schema_version, aggregate_type, aggregate_id,
     audit_log_id, correlation_id, causation_id, actor::jsonb, traceparent, tracestate, payload::jsonb,
-    older_payloads::jsonb, now() + delay * interval '1 microsecond', coalesce(occurred_at, clock_timestamp())
+    older_payloads::jsonb, now() + delay::double precision * interval '1 microsecond', coalesce(occurred_at, clock_timestamp())
 FROM
     (SELECT count(*) FROM locked) AS all_locked,
     unnest(

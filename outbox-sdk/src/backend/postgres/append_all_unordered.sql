@@ -6,7 +6,7 @@ INSERT INTO {schema}.event (
 SELECT
     event_id, coalesce(tenant_id, {schema}.current_tenant()), event_type, schema_version, aggregate_type, aggregate_id,
     audit_log_id, correlation_id, causation_id, actor::jsonb, traceparent, tracestate, payload::jsonb,
-    older_payloads::jsonb, now() + delay * interval '1 microsecond', coalesce(occurred_at, clock_timestamp())
+    older_payloads::jsonb, now() + delay::double precision * interval '1 microsecond', coalesce(occurred_at, clock_timestamp())
 FROM
     unnest(
         $1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::text[], $7::bigint[], $8::uuid[], $9::uuid[],

@@ -5,5 +5,5 @@ INSERT INTO {schema}.event (
 )
 SELECT
     $1, coalesce($2::uuid, {schema}.current_tenant()), $3, $4, $5, $6, $7, $8, $9, $10::jsonb, $11, $12, $13::jsonb,
-    $14::jsonb, now() + $15::bigint * interval '1 microsecond', coalesce($16::timestamptz, clock_timestamp())
+    $14::jsonb, now() + $15::bigint::double precision * interval '1 microsecond', coalesce($16::timestamptz, clock_timestamp())
 RETURNING id, event_id

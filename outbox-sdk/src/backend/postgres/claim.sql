@@ -4,6 +4,7 @@ UPDATE {schema}.consumer
 SET owner = $3,
     epoch = nextval({epoch}::regclass),
     rev = consumer.rev + 1,
+    last_error = NULL,
     lease_until = clock_timestamp() + $4::bigint * interval '1 microsecond',
     wanted = NULL,
     wanted_until = NULL

@@ -5,7 +5,7 @@ WHERE ctid = ANY (
     ARRAY(
         SELECT ctid
         FROM {schema}.processed_event
-        WHERE consumer = $1 AND processed_at < clock_timestamp() - $2::bigint * interval '1 microsecond'
+        WHERE consumer = $1 AND processed_at < clock_timestamp() - $2::bigint::double precision * interval '1 microsecond'
         LIMIT 1000
         FOR UPDATE SKIP LOCKED
     )

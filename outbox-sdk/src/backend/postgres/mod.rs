@@ -169,6 +169,18 @@ impl Backend for Postgres {
         settle::claim(conn, tables.postgres(), claim).await
     }
 
+    async fn note_refusal(
+        conn: &mut PgConnection,
+        tables: &Tables,
+        consumer: &str,
+        slot: i32,
+        epoch: i64,
+        why: &str,
+    ) -> Result<(), Error> {
+        let note = tables.postgres().note_refusal.query().bind(consumer).bind(slot).bind(epoch).bind(why);
+        note.execute(conn).await.map(drop)
+    }
+
     async fn stalls(
         conn: &mut PgConnection,
         tables: &Tables,

@@ -381,6 +381,7 @@ fn slot_standing(row: &PgRow) -> Result<SlotStanding, Error> {
     Ok(SlotStanding {
         consumer: consumer(row)?,
         void: row.try_get("void")?,
+        skipped: row.try_get("skipped")?,
         stall: stall_state(row, "stall", now)?,
         head_letter: letter_summary(row, "head")?,
         single: stall_state(row, "single", now)?,

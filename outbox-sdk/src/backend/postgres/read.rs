@@ -80,6 +80,8 @@ pub(super) async fn one_batch(
         notices: Notices {
             replays: server.try_get::<Option<_>, _>("replays")?.unwrap_or_default(),
             free_slots: server.try_get::<Option<_>, _>("free_slots")?.unwrap_or_default(),
+            held: server.try_get::<Option<_>, _>("held")?.unwrap_or_default(),
+            asked: read.notices,
         },
     })
 }

@@ -49,7 +49,13 @@ FROM
                 WHERE (owner IS NULL OR lease_until < clock_timestamp())
                     AND (wanted_until IS NULL OR wanted_until <= clock_timestamp())
                 ORDER BY name
-            ) END AS free_slots
+            ) END AS free_slots,
+            CASE WHEN $8 THEN ARRAY(
+                SELECT DISTINCT name
+                FROM {schema}.consumer
+                WHERE paused_by <> 'breaker' AND paused_until > clock_timestamp()
+                ORDER BY name
+            ) END AS held
     ) AS server
     LEFT JOIN page ON true
 ORDER BY page.id

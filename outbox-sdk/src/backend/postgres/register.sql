@@ -1,8 +1,9 @@
 -- A new consumer with $5 slots. What it skips is exactly what this snapshot shows ($3 and, before a time, $4): an id that is not
 -- visible now, however low, stays a gap and is delivered when it appears.
-INSERT INTO {schema}.consumer (name, slot, slots, settled, epoch, config, required_for_retention)
+INSERT INTO {schema}.consumer (name, slot, slots, settled, skipped, epoch, config, required_for_retention)
 SELECT
     $1, slot, $5,
+    CASE WHEN $3 THEN coalesce(skipped.ids, '{}') ELSE '{}' END,
     CASE WHEN $3 THEN coalesce(skipped.ids, '{}') ELSE '{}' END,
     nextval({epoch}::regclass), $2::jsonb, $6
 FROM generate_series(0, $5 - 1) AS slot, (

@@ -5,6 +5,7 @@ SELECT
     (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {schema}.event_id_seq) AS last_id,
     {slot_columns},
     consumer.void @> $1::bigint AS void,
+    consumer.skipped @> $1::bigint AS skipped,
     stall.head_id AS stall_head_id, stall.attempts AS stall_attempts, stall.available_at AS stall_available_at,
     stall.blocked AS stall_blocked, stall.missing_since AS stall_missing_since, stall.last_error AS stall_last_error,
     single.head_id AS single_head_id, single.attempts AS single_attempts, single.available_at AS single_available_at,

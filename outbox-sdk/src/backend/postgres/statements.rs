@@ -16,9 +16,10 @@ const ADMIN_LOCK: &str = "1870099555";
 
 /// Later statements of a transaction must see what was committed while the first one waited for its lock. A relay that
 /// is stopped, or cut off without a word, between two statements must not keep the row of its slot locked: the server
-/// ends such a session, and another relay takes over.
-const BEGIN: &str =
-    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+/// ends such a session, and another relay takes over. On the path of names lies nothing but the server's own: whoever may
+/// create a function or an operator in a schema of the database must not have it run by a relay.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '5s'; \
+     SET LOCAL search_path = pg_catalog, pg_temp";
 
 /// How long a batch of recorder or retention waits for a lock: so it is known that it was one, and not the batch's size.
 const BATCH_LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -96,7 +97,7 @@ statements! {
     resize_lanes resize_fewer resize_kept resize_more reset_start reset reset_stalls
     reset_dead_letters reset_duties
     remove remove_stalls remove_replays remove_attempts rename_taken rename rename_stalls rename_dead_letters rename_attempts
-    claim claim_refused stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
+    claim claim_refused note_refusal stalls checks settle settle_refused stall_delete stall_upsert dead_letter_upsert due_stalls
     replay_requests discarded_heads replay_result
     inbox_insert inbox_insert_all inbox_guard inbox_unguard inbox_tenant inbox_holds
     inbox_compact inbox_forget inbox_forget_event inbox_copy

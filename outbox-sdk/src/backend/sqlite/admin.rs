@@ -278,13 +278,14 @@ async fn reset(
     };
     for row in rows {
         let SlotProgress { mut settled, mut void } = slot_progress(row)?;
-        for set in [&mut settled, &mut void] {
+        let mut skipped = progress(row, "skipped")?;
+        for set in [&mut settled, &mut void, &mut skipped] {
             set.remove_range(first, i64::MAX);
         }
         let epoch = epochs(conn, 1).await?;
         let slot: i32 = row.try_get("slot")?;
         let reset = query(RESET).bind(consumer).bind(slot).bind(settled.to_json()).bind(void.to_json());
-        reset.bind(epoch).execute(&mut *conn).await?;
+        reset.bind(epoch).bind(skipped.to_json()).execute(&mut *conn).await?;
     }
     for statement in [RESET_STALLS, RESET_DEAD_LETTERS] {
         query(statement).bind(consumer).bind(first).execute(&mut *conn).await?;

@@ -3,6 +3,7 @@ SET owner = ?3,
     lease_until = CAST(unixepoch('subsec') * 1000000 AS INTEGER) + ?4,
     epoch = ?5,
     rev = rev + 1,
+    last_error = NULL,
     wanted = NULL,
     wanted_until = NULL
 WHERE name = ?1 AND slot = ?2

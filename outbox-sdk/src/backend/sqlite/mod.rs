@@ -46,6 +46,7 @@ const LANE_IDS: &str = include_str!("lane_ids.sql");
 const EPOCH: &str = include_str!("epoch.sql");
 const CLAIMABLE: &str = include_str!("claimable.sql");
 const CLAIM: &str = include_str!("claim.sql");
+const NOTE_REFUSAL: &str = include_str!("note_refusal.sql");
 const STALLS: &str = include_str!("stalls.sql");
 const CHECKS: &str = include_str!("checks.sql");
 const SETTLE: &str = include_str!("settle.sql");
@@ -229,8 +230,12 @@ impl Backend for Sqlite {
         // An anchor that is no UUID is not the row that the owner read.
         batch.anchor =
             first.try_get::<Option<String>, _>("anchor")?.and_then(|text| Uuid::parse_str(&text).ok());
-        batch.notices =
-            Notices { replays: names(first, "replays")?, free_slots: names(first, "free_slots")? };
+        batch.notices = Notices {
+            replays: names(first, "replays")?,
+            free_slots: names(first, "free_slots")?,
+            held: names(first, "held")?,
+            asked: read.notices,
+        };
         if first.try_get::<Option<i64>, _>("id")?.is_some() {
             batch.events =
                 rows.iter().map(|row| stored_event(row, read.without_payloads)).collect::<Result<_, _>>()?;
@@ -358,6 +363,17 @@ impl Backend for Sqlite {
         };
         tx.commit().await?;
         Ok(Claim::Claimed(Box::new(claimed)))
+    }
+
+    async fn note_refusal(
+        conn: &mut SqliteConnection,
+        _: &Tables,
+        consumer: &str,
+        slot: i32,
+        epoch: i64,
+        why: &str,
+    ) -> Result<(), Error> {
+        query(NOTE_REFUSAL).bind(consumer).bind(slot).bind(epoch).bind(why).execute(conn).await.map(drop)
     }
 
     async fn stalls(

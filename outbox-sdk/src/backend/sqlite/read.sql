@@ -55,6 +55,11 @@ SELECT
         WHERE (owner IS NULL OR lease_until < CAST(unixepoch('subsec') * 1000000 AS INTEGER))
           AND (wanted_until IS NULL OR wanted_until <= CAST(unixepoch('subsec') * 1000000 AS INTEGER))
     ), '[]') AS free_slots,
+    iif(?7, (
+        SELECT json_group_array(DISTINCT name ORDER BY name)
+        FROM outbox_consumer
+        WHERE paused_by <> 'breaker' AND paused_until > CAST(unixepoch('subsec') * 1000000 AS INTEGER)
+    ), '[]') AS held,
     event.*
 FROM (SELECT 1)
 LEFT JOIN (

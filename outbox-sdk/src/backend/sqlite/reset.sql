@@ -2,6 +2,7 @@
 UPDATE outbox_consumer
 SET settled = ?3,
     void = ?4,
+    skipped = ?6,
     epoch = ?5,
     anchor_id = NULL,
     anchor_event_id = NULL,

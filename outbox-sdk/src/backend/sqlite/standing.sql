@@ -6,6 +6,8 @@ SELECT
     {slot_columns},
     EXISTS (SELECT 1 FROM json_each(consumer.void) AS span WHERE ?1 >= span.value ->> 0 AND ?1 < span.value ->> 1)
         AS void,
+    EXISTS (SELECT 1 FROM json_each(consumer.skipped) AS span WHERE ?1 >= span.value ->> 0 AND ?1 < span.value ->> 1)
+        AS skipped,
     stall.head_id AS stall_head_id, stall.attempts AS stall_attempts,
     stall.available_at - CAST(unixepoch('subsec') * 1000000 AS INTEGER) AS stall_due_in,
     stall.blocked AS stall_blocked,

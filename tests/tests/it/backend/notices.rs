@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use outbox_sdk::Progress;
-use outbox_sdk::backend::{DeadReason, Due, NewDeadLetter, Notices, Read, Settlement, Stall, Start};
+use outbox_sdk::backend::{
+    Administer as _, DeadReason, Due, NewDeadLetter, Notices, Pause, Read, Settlement, Stall, Start,
+};
 
 use super::{Outbox, TestDb, everything, renewal};
 
@@ -13,6 +15,7 @@ super::on_every_database! {
     a_blocked_lane_whose_head_was_discarded_names_its_consumer
     slots_that_can_be_claimed_are_named
     a_slot_that_somebody_asked_for_is_not_free
+    a_consumer_that_an_operator_holds_is_named
 }
 
 async fn notices<T: TestDb>(outbox: &Outbox<T>) -> Notices {
@@ -109,4 +112,24 @@ async fn a_slot_that_somebody_asked_for_is_not_free<T: TestDb>() {
     assert_eq!(notices(&outbox).await.free_slots, [""; 0]);
     outbox.execute(&format!("UPDATE {table} SET wanted_until = registered_at - {}", T::HOUR)).await;
     assert_eq!(notices(&outbox).await.free_slots, ["crm"]);
+}
+
+async fn a_consumer_that_an_operator_holds_is_named<T: TestDb>() {
+    let outbox = Outbox::<T>::migrated().await;
+    let claimed = outbox.claimed().await;
+    outbox.register("another", Some(Start::Earliest)).await;
+    let empty = Progress::new();
+    let pause = Pause { length: Duration::from_secs(60), attempts: 1, reason: Some("down") };
+    let settlement = Settlement { pause: Some(pause), ..renewal(&claimed.fence, &empty, &empty) };
+    outbox.settle_done(&settlement).await;
+    assert_eq!(notices(&outbox).await.held, [""; 0], "its owner knows of its breaker");
+    let update = format!(
+        "UPDATE {} SET paused_by = 'operator', paused_until = {} WHERE name = 'crm'",
+        T::table("consumer"),
+        if T::CONCURRENT_WRITERS { "'infinity'" } else { "9223372036854775807" }
+    );
+    outbox.execute(&update).await;
+    assert_eq!(notices(&outbox).await.held, ["crm"]);
+    T::Db::resume(&mut *outbox.conn().await, &outbox.tables, "crm").await.unwrap();
+    assert_eq!(notices(&outbox).await.held, [""; 0]);
 }

@@ -142,3 +142,55 @@ async fn a_right_that_is_missing_is_named() {
     assert!(relay.wait_exit().await.success());
     roles.gone(&world).await;
 }
+
+/// Names that are not looked up where anybody may create: exact types would win over the server's own, polymorphic ones.
+#[tokio::test]
+async fn nobodys_function_runs_in_the_place_of_the_servers() {
+    const TRAPS: &str = "CREATE TABLE public.loot (what text);
+        CREATE FUNCTION public.lower(int8range) RETURNS int8 LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('lower'); RETURN pg_catalog.lower($1); END $$;
+        CREATE FUNCTION public.upper(int8range) RETURNS int8 LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('upper'); RETURN pg_catalog.upper($1); END $$;
+        CREATE FUNCTION public.isempty(int8multirange) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('isempty'); RETURN pg_catalog.isempty($1); END $$;
+        CREATE FUNCTION public.unnest(int8[]) RETURNS SETOF int8 LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('unnest ids'); RETURN QUERY SELECT pg_catalog.unnest($1); END $$;
+        CREATE FUNCTION public.unnest(uuid[]) RETURNS SETOF uuid LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('unnest uuids'); RETURN QUERY SELECT pg_catalog.unnest($1); END $$;
+        CREATE FUNCTION public.unnest(int8multirange) RETURNS SETOF int8range LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('unnest ranges'); RETURN QUERY SELECT pg_catalog.unnest($1); END $$;
+        CREATE FUNCTION public.times(int8, interval) RETURNS interval LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('times'); RETURN pg_catalog.interval_mul($2, $1::float8); END $$;
+        CREATE OPERATOR public.* (LEFTARG = int8, RIGHTARG = interval, FUNCTION = public.times);
+        CREATE FUNCTION public.within(int8multirange, int8) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('within'); RETURN pg_catalog.multirange_contains_elem($1, $2); END $$;
+        CREATE OPERATOR public.@> (LEFTARG = int8multirange, RIGHTARG = int8, FUNCTION = public.within);
+        CREATE FUNCTION public.less(int8multirange, int8multirange) RETURNS int8multirange LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO public.loot VALUES ('less'); RETURN pg_catalog.multirange_minus($1, $2); END $$;
+        CREATE OPERATOR public.- (LEFTARG = int8multirange, RIGHTARG = int8multirange, FUNCTION = public.less);";
+    let world = World::<PgTestDb>::new().await;
+    PgTestDb::execute(&mut world.pool.acquire().await.unwrap(), TRAPS).await.unwrap();
+    let mut tx = world.outbox.begin(&world.pool).await.unwrap();
+    world.outbox.publish_json(&mut tx, &crate::relay::changed("1", 1)).await.unwrap();
+    let delayed = world.outbox.delayed(std::time::Duration::from_millis(1));
+    delayed.publish_json(&mut tx, &crate::relay::changed("1", 2)).await.unwrap();
+    let orders = [7, 8].map(|order_id| crate::readme::OrderPlaced { order_id });
+    world.outbox.publish_all(&mut tx, &orders).await.unwrap();
+    world.outbox.publish_once(&mut tx, "key", &orders[0]).await.unwrap();
+    world.outbox.commit(tx).await.unwrap();
+    let sink = RecordingSink::scripted(|call| match call.attempt {
+        1 => Outcome::Retry { error: "503".into(), after: None },
+        _ if call.id() == 1 => Outcome::Reject { error: "no".into() },
+        _ => Outcome::Delivered,
+    });
+    assert_eq!(world.drain(&sink).await, 5);
+    let mut recorder = outbox_relay::maintenance::Recorder::new(world.pool.clone());
+    recorder.run_once().await.unwrap();
+    let mut retention = outbox_relay::maintenance::Retention::new(world.pool.clone());
+    retention.run_once().await.unwrap();
+    let loot: Vec<String> = sqlx::query_scalar("SELECT DISTINCT what FROM public.loot ORDER BY what")
+        .fetch_all(&world.pool)
+        .await
+        .unwrap();
+    assert_eq!(loot, [""; 0]);
+}

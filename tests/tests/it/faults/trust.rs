@@ -181,3 +181,44 @@ async fn a_sequence_with_a_cache_stops_the_consumer_and_says_what_to_do() {
     raw_sql("ALTER SEQUENCE outbox.event_id_seq CACHE 1").execute(&world.pool).await.unwrap();
     assert_eq!(world.drain(&sink).await, 1);
 }
+
+/// A copy that forgot the sequence, or a writer that chooses its ids: what the sequence draws later would lie below them.
+#[tokio::test]
+async fn ids_that_the_sequence_did_not_draw_are_not_sent() {
+    let world = World::<PgTestDb>::new().await;
+    let insert = "INSERT INTO outbox.event (id, event_type, aggregate_type, aggregate_id, payload) \
+        OVERRIDING SYSTEM VALUE SELECT n, 'customer.changed', 'customer', 'c' || n, '{}' FROM generate_series(1001, 1004) AS n";
+    raw_sql(insert).execute(&world.pool).await.unwrap();
+    let sink = RecordingSink::new();
+    let relay = running(&world, &sink).await;
+    let epoch = "SELECT epoch FROM outbox.consumer";
+    eventually("an owner has looked", async || {
+        sqlx::query_scalar::<_, i64>(epoch)
+            .fetch_optional(&world.pool)
+            .await
+            .unwrap()
+            .is_some_and(|epoch| epoch > 0)
+    })
+    .await;
+    let first: i64 = sqlx::query_scalar(epoch).fetch_one(&world.pool).await.unwrap();
+    eventually("two more owners have looked", async || {
+        sqlx::query_scalar::<_, i64>(epoch).fetch_one(&world.pool).await.unwrap() >= first + 2
+    })
+    .await;
+    assert_eq!(sink.calls().len(), 0, "no owner could settle them");
+    raw_sql("SELECT setval('outbox.event_id_seq', 1004)").execute(&world.pool).await.unwrap();
+    sink.wait_for_delivered(4).await;
+    world.settled("crm", 1004).await;
+    relay.stop().await;
+    assert_eq!(sink.calls().len(), 4);
+    for id in [0, -5] {
+        let insert = format!(
+            "INSERT INTO outbox.event (id, event_type, aggregate_type, payload) OVERRIDING SYSTEM VALUE \
+             VALUES ({id}, 'customer.changed', 'customer', '{{}}')"
+        );
+        assert!(
+            raw_sql(sqlx::AssertSqlSafe(insert)).execute(&world.pool).await.is_err(),
+            "no relay would read {id}"
+        );
+    }
+}

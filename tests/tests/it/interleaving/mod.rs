@@ -3,6 +3,7 @@
 
 mod bulk;
 mod held;
+mod prepared;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use outbox_relay::RelayError;
 use outbox_relay::consumer::Start;
+use outbox_relay::operate::Operator;
 use outbox_relay::sink::Outcome;
 use outbox_sdk::JsonEvent;
-use outbox_tests::{RecordingSink, RunningRelay, eventually};
+use outbox_tests::{RecordingSink, RunningRelay, eventually, quick_settings};
 
 use super::order::assert_in_order;
-use super::{World, crm, ids, named};
+use super::{World, crm, delivering, ids, named};
 use crate::databases::{TestDb, on_every_database};
 
 on_every_database! {
@@ -22,6 +23,7 @@ on_every_database! {
     two_relays_never_serve_one_consumer_at_once
     a_relay_that_lost_its_lease_stops_sending_and_changes_nothing
     a_relay_needs_its_tables
+    a_pause_and_its_end_are_heard_long_before_the_lease_is_renewed
 }
 
 async fn consumers_progress_independently<T: TestDb>() {
@@ -237,4 +239,35 @@ async fn a_relay_needs_its_tables<T: TestDb>() {
         Err(RelayError::NotMigrated { missing }) => assert!(missing > 0),
         other => panic!("{other:?}"),
     }
+}
+
+/// The owner asks once in 200 s for what its row says, and hears of a change with its next read.
+async fn a_pause_and_its_end_are_heard_long_before_the_lease_is_renewed<T: TestDb>() {
+    let world = World::<T>::new().await;
+    let sink = RecordingSink::new();
+    let mut settings = delivering(quick_settings());
+    settings.lease = Duration::from_secs(600);
+    let relay = world.builder_with(settings).consumer(crm(), sink.clone()).build().unwrap();
+    let relay = RunningRelay::start(relay);
+    let last = world.publish(&["1"]).await[0].id;
+    world.settled("crm", last).await;
+    let rev = async || {
+        let rev = format!("SELECT rev FROM {}", T::table("consumer"));
+        T::count(&mut *world.pool.acquire().await.unwrap(), &rev).await
+    };
+    let operator = Operator::<T::Db>::new(world.pool.clone());
+    let before = rev().await;
+    operator.pause("crm", None, "moving").await.unwrap();
+    eventually("the owner has asked", async || rev().await > before).await;
+    world.publish(&["1"]).await;
+    let before = rev().await;
+    operator.resume("crm").await.unwrap();
+    eventually("the owner has asked again", async || rev().await > before).await;
+    sink.wait_for_delivered(2).await;
+    operator.pause("crm", None, "moving").await.unwrap();
+    let before = rev().await;
+    eventually("the owner has asked", async || rev().await > before).await;
+    world.publish(&["1"]).await;
+    relay.stop().await;
+    assert_eq!(sink.calls().len(), 2, "nothing is sent while it is paused");
 }
