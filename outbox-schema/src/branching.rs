@@ -16,11 +16,18 @@ pub(crate) struct Branches<'a> {
     root: &'a Value,
     /// By the address of the schema; `None` while it is being counted, so that a circle ends.
     counted: HashMap<usize, Option<u64>>,
+    /// A schema was met inside itself for the same value: it means nothing, and a walk along it has no end.
+    circular: bool,
 }
 
 impl<'a> Branches<'a> {
     pub(crate) fn of(root: &'a Value) -> Self {
-        Self { root, counted: HashMap::new() }
+        Self { root, counted: HashMap::new(), circular: false }
+    }
+
+    /// Whether some schema counted so far refers to itself for the same value.
+    pub(crate) fn is_circular(&self) -> bool {
+        self.circular
     }
 
     fn count(&mut self, schema: &Value) -> u64 {
@@ -31,6 +38,7 @@ impl<'a> Branches<'a> {
     pub(crate) fn count_object(&mut self, object: &Map<String, Value>) -> u64 {
         let place = std::ptr::from_ref(object).addr();
         if let Some(known) = self.counted.get(&place) {
+            self.circular |= known.is_none();
             return known.unwrap_or(1);
         }
         self.counted.insert(place, None);
@@ -74,7 +82,14 @@ mod tests {
         assert!(Branches::of(&bomb).count(&bomb) > 60_000_000);
 
         let circle = json!({"anyOf": [{"$ref": "#"}, {"type": "null"}]});
-        assert!(Branches::of(&circle).count(&circle) < 10);
+        let mut branches = Branches::of(&circle);
+        assert!(branches.count(&circle) < 10 && branches.is_circular());
+        let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"anyOf": [{"$ref": "#"}, true]}}});
+        let mut branches = Branches::of(&tree);
+        crate::document::for_each_schema(&tree, "", &mut |_, schema| {
+            assert!(branches.count_object(schema) < 10);
+        });
+        assert!(!branches.is_circular(), "a member is another value");
         let flat = json!({"oneOf": vec![json!({"const": 1}); 10_000]});
         assert_eq!(Branches::of(&flat).count(&flat), 10_001);
         let elsewhere = json!({"properties": {"a": bomb["$defs"]["l25"], "b": true}});

@@ -129,7 +129,9 @@ impl<'a> Alt<'a> {
 
     /// Whether a keyword that this form has no place for may declare members.
     pub(super) fn hides_members(&self) -> bool {
-        let hides = |keyword: &str| matches!(keyword, "if" | "dependentSchemas" | "$ref" | "allOf" | "anyOf");
+        let hides = |keyword: &str| {
+            matches!(keyword, "if" | "dependentSchemas" | "$ref" | "allOf" | "anyOf" | "patternProperties")
+        };
         self.opaque.iter().any(|(_, keyword)| hides(keyword))
     }
 
@@ -371,11 +373,13 @@ impl<'a> World<'a> {
                 }),
                 "patternProperties" => value.as_object().is_some_and(|named| {
                     objects.declared = true;
+                    let mut known = true;
                     for (pattern, member) in named {
                         let member = self.child(loc, member, keyword, Some(pattern));
                         layer.patterns.push((pattern, Some(member)));
+                        known &= self.text_is(false, pattern, "").is_some();
                     }
-                    true
+                    known
                 }),
                 "additionalProperties" => {
                     layer.explicit = true;
@@ -457,6 +461,10 @@ impl<'a> World<'a> {
         }
         if kinds & ANY == 0 {
             return Vec::new();
+        }
+        // Which members are the remaining ones cannot be told beside a pattern that cannot be tried.
+        if opaque.contains(&(loc, "patternProperties")) {
+            layer.rest = None;
         }
         numbers.fold();
         if !slots.prefix.is_empty() || slots.rest.is_some() {
@@ -613,6 +621,10 @@ impl<'a> World<'a> {
                     met.excluded.clone_from(&literal.excluded);
                     met.nots.clone_from(&literal.nots);
                     met.opaque.clone_from(&literal.opaque);
+                } else {
+                    // Why it cannot be told may lie deep in the other: what is left of it is that.
+                    let at = literal.branch.or(other.branch).unwrap_or(TRUE);
+                    met.opaque.push((at, "const"));
                 }
                 Shape::Literals(left)
             }
@@ -675,6 +687,12 @@ pub(super) fn opaque_any<'a>(loc: Loc, keyword: &'a str) -> Vec<Alt<'a>> {
 
 fn close_unevaluated<'a>(alt: &mut Alt<'a>, loc: Loc, rest: Loc) {
     let hidden = alt.hides_members();
+    // What a literal declares is not looked for: a writer may have it, and a reader has to be looked at more closely.
+    if let Shape::Literals(values) = &alt.shape
+        && values.iter().any(Value::is_object)
+    {
+        alt.opaque.push((loc, "unevaluatedProperties"));
+    }
     let Shape::Object(objects) = &mut alt.shape else { return };
     if objects.layers.iter().any(|(layer, _)| layer.explicit && !layer.closure) {
         return;

@@ -1,19 +1,25 @@
 //! The second prover: the canonical form of the JSON Schema engine, behind a trait of its own. It works in another way
 //! than ours, so each can show the other's mistakes. Its interface is experimental, hence the exact version.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use jsonschema::canonical::{self, CanonicalSchema, Containment};
 use jsonschema::{Draft, PatternOptions};
 use serde_json::{Map, Value, json};
 
-use super::lower::{OBJECT, WHOLE, types};
+use super::lower::{ANY, NUMBER, OBJECT, WHOLE, types};
 use super::world::{Loc, World};
 use crate::document::{OPEN_ENUM, Place, is_annotation, place};
 use crate::formats::RANGES;
 
 /// How deep schemas are followed.
 const MAX_DEPTH: u32 = 100;
+/// How many unions are closed, one inside the other.
+const MAX_CLOSURES: u32 = 1_000;
+/// How many alternatives one union may have: the engine compares them all with all, more than once.
+const MAX_UNION: usize = 12;
+/// How many schemas a document may have: the engine has no limit of time of its own.
+const MAX_SCHEMAS: u32 = 400;
 
 /// The keywords that the engine takes as this one does.
 const KEYWORDS: &[&str] = &[
@@ -77,6 +83,8 @@ pub(super) trait SecondProver {
 pub(super) struct Canonical {
     writer: CanonicalSchema,
     reader: CanonicalSchema,
+    /// To the engine `1.0` is an integer, to the validator it is none, and it may matter here.
+    blurred: bool,
 }
 
 impl Canonical {
@@ -92,21 +100,23 @@ impl Canonical {
                 .ok()
         };
         let mut lower = |root, closing| {
-            let mut lowering = Lowering { world, closing, strange: false, queue: Vec::new() };
+            let mut lowering = Lowering::new(world, closing);
             let lowered = lowering.document(root);
-            (!lowering.strange).then_some(lowered)
+            (!lowering.strange).then_some((lowered, lowering.integers, lowering.fractions))
         };
-        let (writer, reader) = (lower(writer, true)?, lower(reader, false)?);
-        Some(Self { writer: form(&writer)?, reader: form(&reader)? })
+        let (writer, integers, fractions) = lower(writer, true)?;
+        let (reader, their_integers, _) = lower(reader, false)?;
+        let blurred = (integers || their_integers) && fractions;
+        Some(Self { writer: form(&writer)?, reader: form(&reader)?, blurred })
     }
 }
 
 impl SecondProver for Canonical {
     fn covers(&self) -> Answer {
         match self.reader.covers(&self.writer) {
-            Ok(Containment::Yes) => Answer::Yes,
+            Ok(Containment::Yes) if !self.blurred => Answer::Yes,
             Ok(Containment::No) => Answer::No,
-            Ok(Containment::Unknown) | Err(_) => Answer::Unknown,
+            Ok(Containment::Yes | Containment::Unknown) | Err(_) => Answer::Unknown,
         }
     }
 
@@ -115,20 +125,39 @@ impl SecondProver for Canonical {
     }
 }
 
-/// Rewrites a document for the engine: ranges for integer formats, the writer's closure, no reference to the root. A
-/// schema becomes a definition in up to two forms: as a value of its own, which is closed, and as a part of a larger
-/// one, which is closed there.
+/// In which form a schema becomes a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    /// As a value of its own: closed, and so is what it holds.
+    Closed,
+    /// As a part of a larger schema, which is closed there; what it holds is closed.
+    Part,
+    /// As it stands: where a narrower schema would take more in the whole, and for readers.
+    Plain,
+}
+
+/// Rewrites a document for the engine: ranges for integer formats, the writer's closure, no reference to the root.
 struct Lowering<'w, 'a> {
     world: &'w mut World<'a>,
     closing: bool,
     /// There is something that the engine would pass over.
     strange: bool,
-    queue: Vec<(Loc, bool)>,
+    /// Something is an integer, or is none.
+    integers: bool,
+    /// A number may be whole and yet written with a fraction or an exponent.
+    fractions: bool,
+    schemas: u32,
+    closures: u32,
+    /// The schemas that are being closed, each inside the one before it.
+    within: Vec<Loc>,
+    queue: Vec<(Loc, Form)>,
+    queued: HashSet<(Loc, Form)>,
 }
 
 /// The members that an object declares, with everything that applies to the same value.
 #[derive(Clone, Default)]
 struct Declared<'a> {
+    seen: HashSet<Loc>,
     names: BTreeSet<&'a str>,
     patterns: BTreeSet<&'a str>,
     unions: Vec<Vec<Loc>>,
@@ -138,30 +167,73 @@ struct Declared<'a> {
     explicit: bool,
 }
 
-impl<'a> Lowering<'_, 'a> {
+impl<'w, 'a> Lowering<'w, 'a> {
+    fn new(world: &'w mut World<'a>, closing: bool) -> Self {
+        Self {
+            world,
+            closing,
+            strange: false,
+            integers: false,
+            fractions: false,
+            schemas: 0,
+            closures: 0,
+            within: Vec::new(),
+            queue: Vec::new(),
+            queued: HashSet::new(),
+        }
+    }
+
     fn document(&mut self, root: Loc) -> Value {
         let mut definitions = Map::new();
-        let start = self.reference(root, self.closing);
+        let start = self.reference(root, if self.closing { Form::Closed } else { Form::Plain });
         let mut done = 0;
-        while let Some((loc, closing)) = self.queue.get(done).copied() {
+        while let Some((loc, form)) = self.queue.get(done).copied() {
             done += 1;
-            let name = definition(loc, closing);
-            let schema = self.schema(loc, closing, self.closing, 0);
-            definitions.insert(name, schema);
+            let schema = self.schema(loc, form == Form::Closed, form != Form::Plain, 0);
+            definitions.insert(definition(loc, form), schema);
         }
         json!({ "$ref": start, "$defs": definitions })
     }
 
-    fn reference(&mut self, target: Loc, closed: bool) -> Value {
-        if !self.queue.contains(&(target, closed)) {
-            self.queue.push((target, closed));
+    fn reference(&mut self, target: Loc, form: Form) -> Value {
+        if self.queued.insert((target, form)) {
+            self.queue.push((target, form));
         }
-        json!(format!("#/$defs/{}", definition(target, closed)))
+        json!(format!("#/$defs/{}", definition(target, form)))
+    }
+
+    /// What matters for whether `1.0` is an integer.
+    fn note_numbers(&mut self, schema: &Map<String, Value>) {
+        let literals = |keyword: &str| schema.get(keyword).into_iter();
+        self.fractions |= literals("const").chain(literals("enum")).any(has_fraction);
+        let kinds = types(schema).unwrap_or(ANY);
+        let of_integers =
+            schema.get("format").is_some_and(|format| RANGES.iter().any(|(name, ..)| format == name));
+        let whole = kinds & WHOLE != 0 || of_integers && !schema.contains_key("type");
+        self.integers |= whole;
+        // What refers to others or combines them says by itself nothing about numbers, unless it speaks of them.
+        let speaks = schema.contains_key("type")
+            || ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "not"]
+                .iter()
+                .any(|keyword| schema.contains_key(*keyword));
+        let listed = schema.contains_key("const") || schema.contains_key("enum");
+        let combines =
+            ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|keyword| schema.contains_key(*keyword));
+        self.fractions |= kinds & NUMBER != 0 && !whole && !listed && (speaks || !combines);
     }
 
     /// `closed`: as a value of its own. `closing`: values below are closed.
     fn schema(&mut self, loc: Loc, closed: bool, closing: bool, depth: u32) -> Value {
-        let Some(schema) = self.world.object(loc) else { return self.world.schema(loc).clone() };
+        self.schemas += 1;
+        if self.schemas > MAX_SCHEMAS {
+            self.strange = true;
+            return Value::Bool(true);
+        }
+        let Some(schema) = self.world.object(loc) else {
+            self.fractions |= *self.world.schema(loc) == Value::Bool(true);
+            return self.world.schema(loc).clone();
+        };
+        self.note_numbers(schema);
         let mut lowered = Map::new();
         let mut all = Vec::new();
         for (keyword, value) in schema {
@@ -185,6 +257,7 @@ impl<'a> Lowering<'_, 'a> {
                     self.schema(child, closed, closing, depth + 1)
                 }
                 (Place::List, Value::Array(list)) => {
+                    self.strange |= list.len() > MAX_UNION && matches!(keyword.as_str(), "anyOf" | "oneOf");
                     let mut lowered = Vec::new();
                     for (i, value) in list.iter().enumerate() {
                         let child = self.world.child_at(loc, value, keyword, i);
@@ -201,7 +274,7 @@ impl<'a> Lowering<'_, 'a> {
                     Value::Object(lowered)
                 }
                 (_, Value::String(target)) if keyword == "$ref" => match self.world.referred(loc, target) {
-                    Some(target) => self.reference(target, false),
+                    Some(target) => self.reference(target, if closing { Form::Part } else { Form::Plain }),
                     None => value.clone(),
                 },
                 (_, Value::String(format)) if keyword == "format" => {
@@ -243,7 +316,19 @@ impl<'a> Lowering<'_, 'a> {
 
     /// A schema that refuses undeclared members; `None` if there may be some.
     fn closure(&mut self, loc: Loc, around: &Declared<'a>) -> Option<Value> {
-        let mut declared = Declared { unions: Vec::new(), ..around.clone() };
+        self.closures += 1;
+        if self.within.contains(&loc) || self.closures > MAX_CLOSURES {
+            self.strange = true;
+            return None;
+        }
+        self.within.push(loc);
+        let closure = self.closed(loc, around);
+        self.within.pop();
+        closure
+    }
+
+    fn closed(&mut self, loc: Loc, around: &Declared<'a>) -> Option<Value> {
+        let mut declared = Declared { unions: Vec::new(), seen: HashSet::new(), ..around.clone() };
         self.declared(loc, &mut declared, 0);
         if let [branches] = declared.unions.clone().as_slice()
             && !declared.explicit
@@ -251,7 +336,7 @@ impl<'a> Lowering<'_, 'a> {
         {
             let mut closed = Vec::new();
             for branch in branches {
-                let mut all = vec![json!({ "$ref": self.reference(*branch, false) })];
+                let mut all = vec![json!({ "$ref": self.reference(*branch, Form::Part) })];
                 all.extend(self.closure(*branch, &declared));
                 closed.push(json!({ "allOf": all }));
             }
@@ -280,6 +365,9 @@ impl<'a> Lowering<'_, 'a> {
 
     fn declared(&mut self, loc: Loc, declared: &mut Declared<'a>, depth: u32) {
         let Some(schema) = self.world.object(loc) else { return };
+        if !declared.seen.insert(loc) {
+            return;
+        }
         if depth > MAX_DEPTH {
             declared.explicit = true;
             return;
@@ -291,6 +379,12 @@ impl<'a> Lowering<'_, 'a> {
         declared.object |= schema.contains_key("properties")
             || schema.contains_key("patternProperties")
             || schema.contains_key("type") && types(schema).is_some_and(|kinds| kinds & OBJECT != 0);
+        // A literal has the members that it has.
+        let literals = schema
+            .get("const")
+            .into_iter()
+            .chain(schema.get("enum").and_then(Value::as_array).into_iter().flatten());
+        declared.explicit |= literals.into_iter().any(Value::is_object);
         // What is declared under a condition may be there.
         declared.explicit |= ["additionalProperties", "unevaluatedProperties", "if", "dependentSchemas"]
             .iter()
@@ -316,6 +410,21 @@ impl<'a> Lowering<'_, 'a> {
     }
 }
 
-fn definition(loc: Loc, closed: bool) -> String {
-    format!("{}{loc}", if closed { "closed" } else { "part" })
+fn definition(loc: Loc, form: Form) -> String {
+    let form = match form {
+        Form::Closed => "closed",
+        Form::Part => "part",
+        Form::Plain => "plain",
+    };
+    format!("{form}{loc}")
+}
+
+/// Whether a literal holds a number that is written with a fraction or an exponent.
+fn has_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.is_f64(),
+        Value::Array(values) => values.iter().any(has_fraction),
+        Value::Object(members) => members.values().any(has_fraction),
+        _ => false,
+    }
 }

@@ -501,3 +501,139 @@ fn reports_show_rule_place_payload_and_help() {
         (&json!("field-added-required"), &json!("new"), &json!({}))
     );
 }
+
+/// `p` cannot be looked into by the second prover's rival, so that the second prover is asked about `v`.
+fn beside_a_pattern(v: Value) -> Value {
+    let p = json!({"type": "string", "pattern": "^[0-9a-f]{40}$"});
+    let mut of = of(v);
+    of["properties"]["p"] = p;
+    of["required"] = json!(["p", "v"]);
+    of
+}
+
+#[test]
+fn a_number_written_with_a_fraction_is_no_integer() {
+    let int = json!({"type": "integer"});
+    let pairs = [
+        (json!({"type": "number", "multipleOf": 5}), json!({"type": "integer", "multipleOf": 5})),
+        (json!({"type": "number", "minimum": 1, "maximum": 1}), int.clone()),
+        (json!({"const": [1.0]}), json!({"type": "array", "items": int})),
+        (json!({"type": "number", "multipleOf": 1}), int.clone()),
+        (json!({"enum": [1.0, 2.0]}), int.clone()),
+        (json!({"const": 1.0}), json!({"const": 1.0, "type": "integer"})),
+        (json!({"const": [1.0]}), json!({"const": [1.0], "items": int})),
+        (json!({"const": {"a": 1.0}}), json!({"const": {"a": 1.0}, "properties": {"a": int}})),
+        (json!({"const": 1.0}), json!({"const": 1.0, "format": "uint8"})),
+    ];
+    for (old, new) in pairs {
+        for wrap in [of, beside_a_pattern] {
+            let comparison = compare(&wrap(old.clone()), &wrap(new.clone()));
+            assert_eq!(comparison.backward, Verdict::Breaking, "{old} -> {new}: {comparison:?}");
+            assert!(
+                comparison.findings.iter().all(|finding| finding.rule != Rule::InternalDisagreement),
+                "{old} -> {new}: {comparison:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn literals_of_objects_keep_their_members_and_their_constraints() {
+    let object = |a: u8| json!({"type": "object", "const": {"a": a}});
+    let nullable = |list: Value| json!({"type": ["object", "null"], "enum": list});
+    let closed = json!({"enum": [{"a": 1}], "unevaluatedProperties": false});
+    for (old, new) in [
+        (object(1), object(2)),
+        (nullable(json!([{"a": 1}, null])), nullable(json!([null]))),
+        (json!({"enum": [{"a": 1}]}), closed.clone()),
+        (json!({"enum": [{"a": 1}]}), json!({"allOf": [closed]})),
+        (json!({"enum": [{"a": 1}]}), json!({"anyOf": [closed, {"type": "string"}]})),
+    ] {
+        for wrap in [of, beside_a_pattern] {
+            let comparison = compare(&wrap(old.clone()), &wrap(new.clone()));
+            assert_ne!(comparison.backward, Verdict::Compatible, "{old} -> {new}");
+        }
+    }
+}
+
+#[test]
+fn what_a_list_contains_is_not_closed() {
+    let inner = |closed: bool| {
+        let mut a = json!({"type": "object", "properties": {"b": {"type": "integer"}}});
+        if closed {
+            a["additionalProperties"] = json!(false);
+        }
+        json!({"type": "object", "properties": {"a": a}, "required": ["a"]})
+    };
+    let list = |contains: Value| {
+        let mut schema = of(json!({
+            "type": "array", "items": {"type": "object", "additionalProperties": true}, "contains": contains,
+        }));
+        schema["$defs"] = json!({"X": inner(false)});
+        schema
+    };
+    let comparison = compare(&list(json!({"$ref": "#/$defs/X"})), &list(inner(true)));
+    assert_ne!(comparison.backward, Verdict::Compatible);
+}
+
+#[test]
+fn a_pattern_that_cannot_be_tried_is_not_passed_over() {
+    let old = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+    let mut new = old.clone();
+    new["patternProperties"] = json!({"^(?!x)": {"type": "integer"}});
+    assert_eq!(compare(&old, &new).backward, Verdict::Undecided);
+    let mut closed = new.clone();
+    closed["additionalProperties"] = json!(false);
+    assert_eq!(compare(&new, &closed).backward, Verdict::Undecided);
+}
+
+#[test]
+fn schemas_that_lead_back_to_themselves_end() {
+    let mut circle = json!({"properties": {"c": {"items": {"$ref": "#/$defs/A"}}}});
+    circle["$defs"] = json!({"A": {"oneOf": [{"$ref": "#/$defs/A"}]}});
+    assert_eq!(
+        compare(&json!({"properties": {"c": {"type": "array"}}}), &circle).backward,
+        Verdict::Undecided
+    );
+    let own = |x: &str| {
+        let b = json!({"type": "object", "properties": {"t": {"const": "B"}, "x": {"type": x}}, "required": ["t", "x"]});
+        let a = json!({"type": "object", "properties": {"t": {"const": "A"}}, "required": ["t"], "$ref": "#/$defs/E"});
+        json!({"$ref": "#/$defs/E", "$defs": {"E": {"oneOf": [a, b]}}})
+    };
+    assert_eq!(compare(&own("integer"), &own("string")).worst(), Verdict::Undecided);
+    let (old, new) = (own("integer"), own("string"));
+    let mut world = super::world::World::new();
+    let (from, to) = (world.document(&old), world.document(&new));
+    assert!(super::second::Canonical::of(&mut world, from, to).is_none(), "the walk ends by itself");
+}
+
+/// Common shapes, larger than the second prover can be asked about.
+#[test]
+fn large_schemas_are_decided_in_time() {
+    let tagged = |n: usize| {
+        let variants: Vec<_> = (0..n).map(|n| json!({
+            "type": "object", "properties": {"t": {"const": format!("v{n}")}, "x": {"type": "string"}},
+            "required": ["t", "x"],
+        })).collect();
+        json!({ "oneOf": variants })
+    };
+    let started = std::time::Instant::now();
+    for n in [11, 100, 200] {
+        let comparison = compare(&tagged(n), &tagged(n + 1));
+        assert_eq!(
+            (comparison.backward, comparison.forward),
+            (Verdict::Compatible, Verdict::Breaking),
+            "{n}"
+        );
+        found(&comparison, Rule::VariantAdded, Severity::Breaking, Some(Direction::Forward));
+    }
+    let fields = |last: &str| {
+        let mut members: Map<_, _> =
+            (0..5_000).map(|n| (format!("f{n}"), json!({"type": "string"}))).collect();
+        members.insert("f4999".to_owned(), json!({"type": last}));
+        struct_of(Value::Object(members), json!([]))
+    };
+    let comparison = compare(&fields("string"), &fields("integer"));
+    assert_eq!((comparison.backward, comparison.forward), (Verdict::Breaking, Verdict::Breaking));
+    assert!(started.elapsed() < std::time::Duration::from_secs(30));
+}

@@ -413,6 +413,8 @@ fn numbers_near(numbers: &Numbers<'_>) -> Vec<Value> {
     let mut values: Vec<Value> = near.into_iter().filter_map(Decimal::to_value).collect();
     if !numbers.integer {
         // Whole ones too: to a Rust integer 1.0 is none.
+        let written: Vec<_> = values.iter().filter_map(Value::as_f64).map(|n| json!(n)).collect();
+        values.extend(written);
         values.extend([json!(0.5), json!(-0.5), json!(1.5), json!(0.0), json!(1.0)]);
         for bound in [numbers.min, numbers.max].into_iter().flatten() {
             if let Some(Value::Number(n)) = bound.value.to_value()

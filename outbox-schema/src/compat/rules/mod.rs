@@ -176,7 +176,12 @@ impl<'a> Prover<'_, 'a> {
             // What these mean depends on what stands beside them, or they stand for a schema that was not looked into.
             let by_itself = !matches!(
                 *keyword,
-                "$ref" | "allOf" | "anyOf" | "unevaluatedProperties" | "unevaluatedItems"
+                "$ref"
+                    | "allOf"
+                    | "anyOf"
+                    | "patternProperties"
+                    | "unevaluatedProperties"
+                    | "unevaluatedItems"
             );
             if !met || !by_itself {
                 let message =
