@@ -251,14 +251,6 @@ pub enum SchemaProblem {
         /// Where the outermost such schema is.
         pointer: String,
     },
-    /// A schema that refers to itself for the same value, which says nothing and which a validator follows for ever.
-    #[error(
-        "`{pointer}` leads back to itself for the same value; put a member or an item between, or remove the reference"
-    )]
-    Circle {
-        /// Where the outermost such schema is.
-        pointer: String,
-    },
 }
 
 /// Reads a document and refuses members that are named twice: readers disagree on which of the two counts.
@@ -282,13 +274,9 @@ pub(crate) fn problems(document: &Value) -> Vec<SchemaProblem> {
         problems.push(SchemaProblem::Dialect { pointer: "/$schema".to_owned() });
     }
     for_each_schema(document, "", &mut |pointer, schema| {
-        let circular = branches.is_circular();
-        if branches.count_object(schema) > MAX_BRANCHES && !too_many {
+        if !too_many && branches.count_object(schema) > MAX_BRANCHES {
             too_many = true;
             problems.push(SchemaProblem::Branches { pointer: pointer.to_owned() });
-        }
-        if !circular && branches.is_circular() {
-            problems.push(SchemaProblem::Circle { pointer: pointer.to_owned() });
         }
         for (keyword, value) in sorted(schema) {
             let pointer = || join(pointer, keyword);
@@ -406,7 +394,7 @@ mod tests {
         let good = document(&json!({
             "properties": {"$id": {"type": "string"}, "a": {"$ref": "#/$defs/A%20b~1c"}, "self": {"$ref": "#"}},
             "const": {"$ref": "https://example.com", "$id": "x"},
-            "$defs": {"A b/c": {"anyOf": [{"items": {"$ref": "#/properties/a"}}, true]}},
+            "$defs": {"A b/c": {"anyOf": [{"$ref": "#/properties/a"}, true]}},
         }));
         assert_eq!(problems(&good), []);
         let with_fragment = json!({"$schema": format!("{DIALECT}#")});
@@ -459,8 +447,6 @@ mod tests {
         defs.insert("20".to_owned(), json!(true));
         let bomb = document(&json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": defs}));
         assert!(matches!(problems(&bomb).as_slice(), [SchemaProblem::Branches { .. }]));
-        let circle = document(&json!({"$defs": {"A": {"oneOf": [{"$ref": "#/$defs/A"}]}}}));
-        assert_eq!(problems(&circle), [SchemaProblem::Circle { pointer: pointer("/$defs/A") }]);
         let all = problems(&json!({"$id": "a", "properties": {"b": {"$ref": "x"}, "c": {"$schema": "y"}}}));
         assert_eq!(all.len(), 4, "{all:?}");
     }

@@ -105,15 +105,14 @@ fn undecided() -> Comparison {
     Comparison { backward: Verdict::Undecided, forward: Verdict::Undecided, findings }
 }
 
-/// Whether a document offers more alternatives at one place than can be tried, or leads back to itself there. The
-/// registry refuses both.
+/// Whether a document offers more alternatives at one place than can be tried, which the registry refuses too.
 fn is_broad(document: &Value) -> bool {
     let mut branches = Branches::of(document);
     let mut broad = false;
     for_each_schema(document, "", &mut |_, schema| {
         broad = broad || branches.count_object(schema) > MAX_BRANCHES;
     });
-    broad || branches.is_circular()
+    broad
 }
 
 /// Whether a document is nested deeper than is walked.

@@ -14,9 +14,9 @@ use super::{Direction, Rule, Verdict, compare};
 use crate::formats::RANGES;
 
 /// Pairs of schemas that our own prover alone decides.
-const PAIRS: u64 = 20_000;
+const PAIRS: u64 = 8_000;
 /// Pairs that are compared in full, with the second prover and payloads.
-const FULL_PAIRS: u64 = 150;
+const FULL_PAIRS: u64 = 600;
 /// Values tried for one direction that is said to be compatible.
 const VALUES: usize = 12;
 
@@ -66,6 +66,9 @@ fn document(dice: &mut Dice) -> Value {
 }
 
 fn schema(dice: &mut Dice, depth: usize) -> Value {
+    if dice.chance(12) {
+        return unusual(dice, depth);
+    }
     let kinds = if depth == 0 { 9 } else { 18 };
     match dice.below(kinds) {
         0 | 1 => number(dice),
@@ -103,6 +106,72 @@ fn schema(dice: &mut Dice, depth: usize) -> Value {
         15 => union(dice, depth - 1),
         16 => json!({"allOf": [object(dice, depth - 1), object(dice, depth - 1)]}),
         _ => object(dice, depth - 1),
+    }
+}
+
+/// What no Rust type is described by, and what a file written by hand may say.
+fn unusual(dice: &mut Dice, depth: usize) -> Value {
+    let literals = [
+        json!({"a": 1}),
+        json!({"a": "A"}),
+        json!({"a": {"b": 1.0}}),
+        json!([1.0]),
+        json!([1, "a"]),
+        json!(1.0),
+        json!(2.0),
+        json!(1),
+        Value::Null,
+    ];
+    let literal = |dice: &mut Dice| dice.pick(&literals).clone();
+    let kinds = if depth == 0 { 6 } else { 14 };
+    let below = depth.saturating_sub(1);
+    match dice.below(kinds) {
+        0 => json!({ "const": literal(dice) }),
+        1 => json!({"enum": [literal(dice), literal(dice), dice.pick(&TEXTS)]}),
+        2 => json!({"type": ["object", "null"], "enum": [literal(dice), literal(dice)]}),
+        3 => {
+            let mut number = json!({"type": "number", "multipleOf": dice.pick(&[1, 2, 5])});
+            some_of(dice, &mut number, &[("minimum", json!(1)), ("maximum", json!(1))]);
+            number
+        }
+        4 => json!({"const": literal(dice), "type": dice.pick(&["integer", "object", "array", "number"])}),
+        5 => json!({"enum": [literal(dice), literal(dice)], "unevaluatedProperties": dice.chance(50)}),
+        6 => {
+            let mut list =
+                json!({"type": "array", "items": schema(dice, below), "contains": schema(dice, below)});
+            some_of(dice, &mut list, &[("minContains", json!(2)), ("maxContains", json!(1))]);
+            list
+        }
+        7 => {
+            let mut choice = object(dice, below);
+            choice["if"] = object(dice, 0);
+            choice["then"] = object(dice, below);
+            if dice.chance(50) {
+                choice["else"] = object(dice, below);
+            }
+            choice
+        }
+        8 => json!({"allOf": [object(dice, below), object(dice, below)], "unevaluatedProperties": false}),
+        9 => json!({"type": "array", "prefixItems": [schema(dice, below)], "unevaluatedItems": false}),
+        10 => {
+            let mut named = object(dice, below);
+            named["propertyNames"] = json!({"pattern": dice.pick(&PATTERNS)});
+            named
+        }
+        11 => {
+            let mut dependent = object(dice, below);
+            dependent["dependentSchemas"] = json!({ "a": object(dice, below) });
+            dependent
+        }
+        12 => {
+            let mut patterns =
+                json!({"type": "object", "patternProperties": {*dice.pick(&PATTERNS): schema(dice, below)}});
+            some_of(dice, &mut patterns, &[("additionalProperties", json!(false))]);
+            patterns
+        }
+        _ => {
+            json!({"const": literal(dice), "properties": {"a": schema(dice, below)}, "items": schema(dice, below)})
+        }
     }
 }
 
@@ -324,7 +393,8 @@ impl Oracle<'_> {
             |name: &str| keyword(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let number = Decimal::of_value(value);
         let has_type = |name: &str| match name {
-            "integer" => number.is_some_and(Decimal::is_integer),
+            // As the Rust types have it: 1.0 is none.
+            "integer" => number.is_some_and(Decimal::is_integer) && !value.is_f64(),
             "number" => value.is_number(),
             "string" => value.is_string(),
             "null" => value.is_null(),
@@ -345,7 +415,11 @@ impl Oracle<'_> {
                 list("oneOf").iter().filter(|branch| here(branch, Mode::Reader)).count() == 1
                     && list("oneOf").iter().any(|branch| here(branch, in_place))
             })
-            && keyword("$ref").is_none_or(|target| here(self.target(target), in_place));
+            && keyword("$ref").is_none_or(|target| here(self.target(target), in_place))
+            && keyword("if").is_none_or(|condition| {
+                let next = if here(condition, Mode::Reader) { "then" } else { "else" };
+                keyword(next).is_none_or(|schema| here(schema, in_place))
+            });
         if !fits {
             return false;
         }
@@ -362,7 +436,10 @@ impl Oracle<'_> {
                     && bound("multipleOf").is_none_or(|step| n.is_multiple_of(step) == Some(true))
                     && range.is_none_or(|&(_, min, max)| {
                         !typed_integer
-                            || n.is_integer() && n >= Decimal::of_i128(min) && n <= Decimal::of_u128(max)
+                            || n.is_integer()
+                                && !value.is_f64()
+                                && n >= Decimal::of_i128(min)
+                                && n <= Decimal::of_u128(max)
                     })
             }
             Value::String(text) => {
@@ -387,15 +464,22 @@ impl Oracle<'_> {
                             .iter()
                             .enumerate()
                             .all(|(i, a)| !values[..i].iter().any(|b| same_value(a, b))))
-                    && values.iter().enumerate().all(|(i, value)| match slots.get(i).or(keyword("items")) {
-                        Some(schema) => there(schema, value),
-                        None => true,
+                    && values.iter().enumerate().all(|(i, value)| {
+                        let rest = keyword("items").or(keyword("unevaluatedItems"));
+                        slots.get(i).or(rest).is_none_or(|schema| there(schema, value))
+                    })
+                    && keyword("contains").is_none_or(|one| {
+                        let fits = |value: &&Value| self.accepts(one, value, Mode::Reader, depth + 1);
+                        let found = values.iter().filter(fits).count() as u64;
+                        found >= count("minContains").unwrap_or(1)
+                            && count("maxContains").is_none_or(|max| found <= max)
                     })
             }
             Value::Object(members) => {
                 let named = |name: &str| keyword(name).and_then(Value::as_object);
                 let patterns = || named("patternProperties").into_iter().flatten();
-                let evaluated = keyword("unevaluatedProperties").map(|_| self.declared(schema, value, depth));
+                let evaluated =
+                    keyword("unevaluatedProperties").map(|_| self.declared(schema, value, depth, false));
                 list("required").iter().all(|name| members.contains_key(name.as_str().unwrap()))
                     && count("minProperties").is_none_or(|min| members.len() as u64 >= min)
                     && named("dependentRequired").into_iter().flatten().all(|(name, needed)| {
@@ -405,6 +489,14 @@ impl Oracle<'_> {
                                 .unwrap()
                                 .iter()
                                 .all(|n| members.contains_key(n.as_str().unwrap()))
+                    })
+                    && named("dependentSchemas")
+                        .into_iter()
+                        .flatten()
+                        .all(|(name, schema)| !members.contains_key(name) || here(schema, in_place))
+                    && keyword("propertyNames").is_none_or(|names| {
+                        let fits = |name: &String| self.accepts(names, &json!(name), Mode::Reader, depth + 1);
+                        members.keys().all(fits)
                     })
                     && members.iter().all(|(name, value)| {
                         let declared = named("properties").and_then(|members| members.get(name));
@@ -421,8 +513,11 @@ impl Oracle<'_> {
                         fits && !(hidden && keyword("unevaluatedProperties") == Some(&json!(false)))
                     })
                     && (mode != Mode::Writer || {
-                        let known = self.declared(schema, value, depth);
-                        !known.object || known.explicit || members.keys().all(|name| known.covers(name))
+                        let known = self.declared(schema, value, depth, self.most);
+                        !known.object
+                            || known.literal
+                            || known.explicit
+                            || members.keys().all(|name| known.covers(name))
                     })
             }
             _ => true,
@@ -434,7 +529,7 @@ impl Oracle<'_> {
     }
 
     /// What a schema declares, by the branches that the value fits: the least that a writer may write.
-    fn declared(&self, schema: &Map<String, Value>, value: &Value, depth: u32) -> Known {
+    fn declared(&self, schema: &Map<String, Value>, value: &Value, depth: u32, most: bool) -> Known {
         let mut known = Known::default();
         let names = |keyword: &str| -> Vec<String> {
             schema
@@ -451,14 +546,31 @@ impl Oracle<'_> {
         let mut parts = list("allOf");
         parts.extend(schema.get("$ref").map(|target| self.target(target).clone()));
         for keyword in ["anyOf", "oneOf"] {
-            let fits = |b: &Value| self.most || self.accepts(b, value, Mode::Reader, depth + 1);
+            let fits = |b: &Value| most || self.accepts(b, value, Mode::Reader, depth + 1);
             parts.extend(list(keyword).into_iter().filter(fits));
         }
+        if let Some(condition) = schema.get("if") {
+            let holds = self.accepts(condition, value, Mode::Reader, depth + 1);
+            let used: &[&str] = match holds {
+                _ if most => &["if", "then", "else"],
+                true => &["if", "then"],
+                false => &["else"],
+            };
+            parts.extend(used.iter().filter_map(|keyword| schema.get(*keyword)).cloned());
+        }
+        for (name, part) in schema.get("dependentSchemas").and_then(Value::as_object).into_iter().flatten() {
+            if most || value.get(name).is_some() {
+                parts.push(part.clone());
+            }
+        }
+        known.explicit |= most && (schema.contains_key("if") || schema.contains_key("dependentSchemas"));
+        known.literal = schema.contains_key("const") || schema.contains_key("enum");
         for part in parts {
             if let Value::Object(part) = part
                 && depth < 40
             {
-                let theirs = self.declared(&part, value, depth + 1);
+                let theirs = self.declared(&part, value, depth + 1, most);
+                known.literal |= theirs.literal;
                 known.names.extend(theirs.names);
                 known.patterns.extend(theirs.patterns);
                 known.object |= theirs.object;
@@ -475,6 +587,8 @@ struct Known {
     patterns: BTreeSet<String>,
     object: bool,
     explicit: bool,
+    /// A literal has the members that it has.
+    literal: bool,
 }
 
 impl Known {
@@ -510,6 +624,10 @@ impl<'a> Values<'a> {
             json!(4_294_967_296_u64),
             json!(u64::MAX),
             json!(i64::MIN),
+            json!(5),
+            json!(1.0),
+            json!(2.0),
+            json!(5.0),
         ]);
         let mut texts: Vec<Value> = TEXTS.map(Value::from).into();
         texts.extend(FORMATS.map(|(_, sample)| Value::from(sample)));
@@ -578,7 +696,13 @@ impl<'a> Values<'a> {
                         .or(schema.get("items"))
                         .unwrap_or(&Value::Bool(true))
                 };
-                (0..length).map(|i| self.make(dice, item(i), depth - 1)).collect()
+                let wanted = schema.get("contains");
+                (0..length)
+                    .map(|i| match wanted {
+                        Some(one) if dice.chance(40) => self.make(dice, one, depth - 1),
+                        _ => self.make(dice, item(i), depth - 1),
+                    })
+                    .collect()
             }
             _ => self.with_members(dice, schema, json!({}), depth),
         }
@@ -592,9 +716,24 @@ impl<'a> Values<'a> {
                 made.insert(name.clone(), self.make(dice, member, depth - 1));
             }
         }
+        let dependent = schema.get("dependentSchemas").and_then(|named| named.get("a"));
+        for part in
+            ["if", "then", "else"].into_iter().filter_map(|keyword| schema.get(keyword)).chain(dependent)
+        {
+            if dice.chance(50)
+                && let Value::Object(more) = self.make(dice, part, depth - 1)
+            {
+                more.into_iter().for_each(|(name, value)| {
+                    made.entry(name).or_insert(value);
+                });
+            }
+        }
         if dice.chance(30) {
-            let name = *dice.pick(&["a", "b", "c", "1", "7", "zz"]);
-            let rest = schema.get("additionalProperties").cloned().unwrap_or(json!(true));
+            let name = *dice.pick(&["a", "b", "c", "1", "7", "A", "zz"]);
+            let pattern = schema.get("patternProperties").and_then(Value::as_object).and_then(|named| {
+                named.iter().find(|(pattern, _)| matches(pattern, name)).map(|(_, schema)| schema)
+            });
+            let rest = pattern.or(schema.get("additionalProperties")).cloned().unwrap_or(json!(true));
             made.entry(name).or_insert_with(|| self.make(dice, &rest, 2));
         }
         Value::Object(made)
@@ -610,6 +749,12 @@ impl<'a> Values<'a> {
             _ => json!({"a": dice.pick(&self.texts)}),
         }
     }
+}
+
+/// Seeds that are the same in every run, and some that are new in each.
+fn seeds(count: u64) -> impl Iterator<Item = u64> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    (0..count).chain(now..now + count / 20)
 }
 
 fn pair(seed: u64) -> (Value, Value) {
@@ -635,7 +780,7 @@ fn counterexample(dice: &mut Dice, writer: &Value, reader: &Value) -> Option<Val
 fn what_is_proved_has_no_counterexample() {
     let mut proofs = 0;
     let mut refuted = 0;
-    for seed in 0..PAIRS {
+    for seed in seeds(PAIRS) {
         let (old, new) = pair(seed);
         let mut dice = Dice(seed ^ 0x5EED);
         let mut world = World::new();
@@ -663,7 +808,7 @@ fn what_is_proved_has_no_counterexample() {
 #[test]
 fn provers_and_payloads_agree() {
     let (mut asked, mut verdicts) = ([0; 3], [0; 3]);
-    for seed in 0..FULL_PAIRS {
+    for seed in seeds(FULL_PAIRS) {
         let (old, new) = pair(seed);
         let comparison = compare(&old, &new);
         let swapped = compare(&new, &old);
@@ -709,7 +854,7 @@ fn provers_and_payloads_agree() {
     assert!(asked.iter().all(|n| *n > FULL_PAIRS / 20), "{asked:?}");
     let [compatible, undecided, breaking] = verdicts;
     assert!(compatible > FULL_PAIRS / 3 && breaking > FULL_PAIRS / 3, "{verdicts:?}");
-    assert!(undecided * 10 < compatible + breaking, "too much is left open: {verdicts:?}");
+    assert!(undecided * 5 < compatible + breaking, "too much is left open: {verdicts:?}");
 }
 
 #[test]

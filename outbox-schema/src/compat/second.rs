@@ -9,7 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::lower::{ANY, NUMBER, OBJECT, WHOLE, types};
 use super::world::{Loc, World};
-use crate::document::{OPEN_ENUM, Place, is_annotation, place};
+use crate::branching::Branches;
+use crate::document::{OPEN_ENUM, Place, for_each_schema, is_annotation, place};
 use crate::formats::RANGES;
 
 /// How deep schemas are followed.
@@ -99,6 +100,9 @@ impl Canonical {
                 .canonicalize(schema)
                 .ok()
         };
+        if [writer, reader].into_iter().any(|root| is_circular(world.schema(root))) {
+            return None;
+        }
         let mut lower = |root, closing| {
             let mut lowering = Lowering::new(world, closing);
             let lowered = lowering.document(root);
@@ -408,6 +412,15 @@ impl<'w, 'a> Lowering<'w, 'a> {
             }
         }
     }
+}
+
+/// Whether a schema of the document leads back to itself for the same value.
+fn is_circular(document: &Value) -> bool {
+    let mut branches = Branches::of(document);
+    for_each_schema(document, "", &mut |_, schema| {
+        branches.count_object(schema);
+    });
+    branches.is_circular()
 }
 
 fn definition(loc: Loc, form: Form) -> String {

