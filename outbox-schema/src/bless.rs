@@ -197,7 +197,7 @@ fn is_own(git: &OsStr, path: &Path, base: &str) -> bool {
     match git.merge_base(base) {
         Ok(commit) => git.has(&commit, name).is_ok_and(|has| !has),
         Err(GitError::NoRevision(_) | GitError::NoCommonCommit(_)) => git.is_untracked(name),
-        Err(GitError::Missing(_) | GitError::NoWorkTree(_) | GitError::Failed(_)) => false,
+        Err(_) => false,
     }
 }
 

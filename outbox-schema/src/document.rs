@@ -212,6 +212,11 @@ pub enum SchemaProblem {
     /// The document is JSON, but no object.
     #[error("a schema file must hold a JSON object; correct the file, or remove it and bless again")]
     NotAnObject,
+    /// The document describes no objects, and a payload is one.
+    #[error(
+        "`/type` must be \"object\", since a payload is a JSON object; put the value into a member of one"
+    )]
+    NotOfObjects,
     /// The document does not say that it is of the registry's dialect, or a part of it is of another one.
     #[error("`{pointer}` must be \"{DIALECT}\"; write it so")]
     Dialect {
@@ -258,6 +263,11 @@ pub enum SchemaProblem {
 /// # Errors
 /// [`SchemaProblem::NotJson`].
 pub fn parse(text: &[u8]) -> Result<Value, SchemaProblem> {
+    if text.starts_with(b"\xEF\xBB\xBF") {
+        return Err(SchemaProblem::NotJson(
+            "it begins with a byte order mark, which JSON does not have".to_owned(),
+        ));
+    }
     serde_json::from_slice::<Strict>(text)
         .map(|strict| strict.0)
         .map_err(|e| SchemaProblem::NotJson(e.to_string()))
@@ -272,6 +282,14 @@ pub(crate) fn problems(document: &Value) -> Vec<SchemaProblem> {
     let mut too_many = false;
     if !root.contains_key("$schema") {
         problems.push(SchemaProblem::Dialect { pointer: "/$schema".to_owned() });
+    }
+    // A type that is none is told by the validator.
+    let others = ["array", "boolean", "integer", "null", "number", "string"];
+    if root
+        .get("type")
+        .is_some_and(|kind| !names_type(kind, "object") && others.iter().any(|name| names_type(kind, name)))
+    {
+        problems.push(SchemaProblem::NotOfObjects);
     }
     for_each_schema(document, "", &mut |pointer, schema| {
         if !too_many && branches.count_object(schema) > MAX_BRANCHES {
@@ -447,6 +465,10 @@ mod tests {
         defs.insert("20".to_owned(), json!(true));
         let bomb = document(&json!({"properties": {"a": {"$ref": "#/$defs/0"}}, "$defs": defs}));
         assert!(matches!(problems(&bomb).as_slice(), [SchemaProblem::Branches { .. }]));
+        assert_eq!(problems(&document(&json!({"type": "string"}))), [SchemaProblem::NotOfObjects]);
+        assert_eq!(problems(&document(&json!({"type": ["object", "null"]}))), []);
+        let marked = parse(b"\xEF\xBB\xBF{}").unwrap_err();
+        assert!(marked.to_string().contains("byte order mark"), "{marked}");
         let all = problems(&json!({"$id": "a", "properties": {"b": {"$ref": "x"}, "c": {"$schema": "y"}}}));
         assert_eq!(all.len(), 4, "{all:?}");
     }

@@ -2,9 +2,23 @@
 //! and what it prints for programs.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// What git tells its hooks about the repository that runs them. The folder alone says which repository is meant: in a
+/// linked work tree these would make every path one of another place.
+const OF_HOOKS: [&str; 8] = [
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+];
 
 /// Why git gives no answer.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +41,17 @@ pub enum GitError {
          `fetch-depth: 0` for actions/checkout)"
     )]
     NoCommonCommit(String),
+    /// The revision has this registry in another folder, where its history would not be looked for.
+    #[error(
+        "`{revision}` has this registry in {}, and not in the folder that is checked, so nothing would be compared; move \
+         it back, or let the move come to `{revision}` in a change of its own, checked without a revision", .elsewhere.display()
+    )]
+    Moved {
+        /// What was to be compared with.
+        revision: String,
+        /// The folder there, from the root of the repository.
+        elsewhere: PathBuf,
+    },
     /// Git failed at something that cannot fail in a sound repository.
     #[error("`git {0}` failed; run it in the registry folder to see why")]
     Failed(&'static str),
@@ -48,17 +73,24 @@ impl Git {
         Self { program: program.to_owned(), folder: folder.to_owned() }
     }
 
-    fn ask(&self, args: &[&str]) -> Result<Output, GitError> {
-        Command::new(&self.program)
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command
             .args(args)
             .current_dir(&self.folder)
             // Only looking: no lock for a refreshed index, no question to anybody.
             .env("GIT_OPTIONAL_LOCKS", "0")
             .env("GIT_TERMINAL_PROMPT", "0")
             .stdin(Stdio::null())
-            .stderr(Stdio::null())
-            .output()
-            .map_err(GitError::Missing)
+            .stderr(Stdio::null());
+        for name in OF_HOOKS {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn ask(&self, args: &[&str]) -> Result<Output, GitError> {
+        self.command(args).output().map_err(GitError::Missing)
     }
 
     /// The name of the commit that a revision stands for.
@@ -80,26 +112,78 @@ impl Git {
         word(&found).ok_or_else(|| GitError::NoCommonCommit(revision.to_owned()))
     }
 
-    /// The files below the folder that the commit has, and that are not in the work tree as they are there.
+    /// The files below the folder that the commit has, and that are not in the folder as they are there. The files
+    /// themselves are looked at: git's index can be told to take a file for unchanged.
     pub(crate) fn differing(&self, commit: &str) -> Result<Vec<PathBuf>, GitError> {
-        let filter = "--diff-filter=DMT";
-        let args = [
-            "diff",
-            "--no-ext-diff",
-            "--no-renames",
-            "--name-only",
-            "--relative",
-            "-z",
-            filter,
-            commit,
-            "--",
-            ".",
-        ];
-        let listed = self.ask(&args)?;
+        let listed = self.ask(&["ls-tree", "-r", "-z", commit, "--", "."])?;
         if !listed.status.success() {
-            return Err(GitError::Failed("diff"));
+            return Err(GitError::Failed("ls-tree"));
+        }
+        let mut differing = Vec::new();
+        let mut present = Vec::new();
+        for entry in listed.stdout.split(|byte| *byte == 0).filter(|entry| !entry.is_empty()) {
+            let Some(tab) = entry.iter().position(|byte| *byte == b'\t') else { continue };
+            let (about, path) = (&entry[..tab], path_of(&entry[tab + 1..]));
+            let id = about.rsplit(|byte| *byte == b' ').next().unwrap_or_default().to_vec();
+            let file = self.folder.join(&path);
+            if !fs::symlink_metadata(&file).is_ok_and(|found| found.is_file()) {
+                differing.push(path);
+            } else if path.to_str().is_some_and(|name| !name.contains('\n')) {
+                present.push((path, id));
+            } else if fs::read(&file).ok() != Some(self.content(commit, &path)?) {
+                differing.push(path);
+            }
+        }
+        let ids = self.ids(present.iter().map(|(path, _)| path.as_path()))?;
+        if ids.len() != present.len() {
+            return Err(GitError::Failed("hash-object"));
+        }
+        let changed = present.into_iter().zip(ids).filter(|((_, committed), now)| committed != now);
+        differing.extend(changed.map(|((path, _), _)| path));
+        differing.sort();
+        Ok(differing)
+    }
+
+    /// What git would call the content of each of some files below the folder.
+    fn ids<'p>(&self, paths: impl Iterator<Item = &'p Path>) -> Result<Vec<Vec<u8>>, GitError> {
+        let root = fs::canonicalize(&self.folder).map_err(GitError::Missing)?;
+        let names: String = paths.map(|path| format!("{}\n", root.join(path).display())).collect();
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut child = self
+            .command(&["hash-object", "--no-filters", "--stdin-paths"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(GitError::Missing)?;
+        let input = child.stdin.take();
+        let hashed = std::thread::scope(|scope| {
+            // While the answers are read, so that neither side waits for the other. If git ends early its exit code says so.
+            scope.spawn(|| input.map(|mut input| input.write_all(names.as_bytes())));
+            child.wait_with_output()
+        })
+        .map_err(GitError::Missing)?;
+        if !hashed.status.success() {
+            return Err(GitError::Failed("hash-object"));
+        }
+        let lines = hashed.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(<[u8]>::to_vec).collect())
+    }
+
+    /// All files of the commit, from the root of the repository.
+    pub(crate) fn files(&self, commit: &str) -> Result<Vec<PathBuf>, GitError> {
+        let listed = self.ask(&["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit])?;
+        if !listed.status.success() {
+            return Err(GitError::Failed("ls-tree"));
         }
         Ok(listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty()).map(path_of).collect())
+    }
+
+    /// The root of the work tree.
+    pub(crate) fn top(&self) -> Result<PathBuf, GitError> {
+        let found = self.ask(&["rev-parse", "--show-toplevel"])?;
+        word(&found).map(PathBuf::from).ok_or(GitError::Failed("rev-parse"))
     }
 
     /// What a file below the folder holds in the commit.
@@ -149,7 +233,11 @@ pub(crate) mod tests {
     pub(crate) fn git(folder: &Path, args: &[&str]) {
         let identity =
             ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"];
-        let done = Command::new("git")
+        let mut command = Command::new("git");
+        for name in OF_HOOKS {
+            command.env_remove(name);
+        }
+        let done = command
             .args(identity)
             .args(args)
             .current_dir(folder)
@@ -198,6 +286,25 @@ pub(crate) mod tests {
         assert_eq!(git_here.content(&base, Path::new("t/rewritten")).unwrap(), b"1\n");
         assert!(git_here.has(&base, "t/gone").unwrap() && !git_here.has(&base, "t/added").unwrap());
         assert!(!git_here.is_untracked("t/added") && git_here.is_untracked("t/none"));
+    }
+
+    #[test]
+    fn a_file_that_the_index_is_told_to_pass_over_differs_all_the_same() {
+        let dir = repository();
+        let folder = dir.path().join("schemas");
+        fs::create_dir_all(&folder).unwrap();
+        for name in ["skipped", "assumed", "kept"] {
+            fs::write(folder.join(name), "1\n").unwrap();
+        }
+        commit(dir.path(), "second");
+        git(&folder, &["update-index", "--skip-worktree", "skipped"]);
+        git(&folder, &["update-index", "--assume-unchanged", "assumed"]);
+        for name in ["skipped", "assumed"] {
+            fs::write(folder.join(name), "2\n").unwrap();
+        }
+        let here = Git::at(&folder);
+        let base = here.merge_base("main").unwrap();
+        assert_eq!(here.differing(&base).unwrap(), ["assumed", "skipped"].map(PathBuf::from));
     }
 
     #[test]

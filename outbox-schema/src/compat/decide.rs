@@ -163,6 +163,16 @@ pub(super) fn too_complex(direction: Direction) -> Finding {
     }
 }
 
+pub(super) fn invalid(direction: Direction, side: Side) -> Finding {
+    Finding {
+        side,
+        message: "cannot prove compatible (treated as breaking): this is no valid JSON Schema (2020-12)"
+            .to_owned(),
+        help: Some("correct the file, or make the change in a new major (schema_version + 1)".to_owned()),
+        ..too_complex(direction)
+    }
+}
+
 /// Each place and rule once; the one with a payload.
 fn distinct(findings: Vec<Finding>) -> Vec<Finding> {
     let mut kept: Vec<Finding> = Vec::new();

@@ -43,7 +43,7 @@ use serde_json::Value;
 pub use finding::{Comparison, Direction, Finding, Rule, Severity, Side, Verdict};
 
 pub use crate::compare::changes;
-use decide::{Document, decide, too_complex};
+use decide::{Document, decide, invalid, too_complex};
 use rules::notes::notes;
 use same::Sameness;
 use world::World;
@@ -63,11 +63,13 @@ const STACK: usize = 64 << 20;
 /// [undecided](Verdict::Undecided), as is whatever cannot be proved.
 #[must_use]
 pub fn compare(old: &Value, new: &Value) -> Comparison {
-    let unfit = |document| {
-        is_deep(document) || is_broad(document) || !jsonschema::draft202012::meta::is_valid(document)
-    };
-    if [old, new].into_iter().any(unfit) {
-        return undecided();
+    if [old, new].into_iter().any(|document| is_deep(document) || is_broad(document)) {
+        return undecided(too_complex);
+    }
+    for (side, document) in [(Side::Old, old), (Side::New, new)] {
+        if !jsonschema::draft202012::meta::is_valid(document) {
+            return undecided(|direction| invalid(direction, side));
+        }
     }
     if Fingerprint::of(old) == Fingerprint::of(new) {
         return Comparison {
@@ -82,7 +84,7 @@ pub fn compare(old: &Value, new: &Value) -> Comparison {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, walk).ok()?;
         thread.join().ok()
     });
-    compared.unwrap_or_else(undecided)
+    compared.unwrap_or_else(|| undecided(too_complex))
 }
 
 fn walk(old: &Value, new: &Value) -> Comparison {
@@ -100,8 +102,8 @@ fn walk(old: &Value, new: &Value) -> Comparison {
     Comparison { backward, forward, findings }
 }
 
-fn undecided() -> Comparison {
-    let findings = [Direction::Backward, Direction::Forward].map(too_complex).into();
+fn undecided(why: impl Fn(Direction) -> Finding) -> Comparison {
+    let findings = [Direction::Backward, Direction::Forward].map(why).into();
     Comparison { backward: Verdict::Undecided, forward: Verdict::Undecided, findings }
 }
 

@@ -106,7 +106,7 @@ fn shorten(text: &str) -> String {
 }
 
 /// The line, from 1, on which the value of `pointer` begins, and its text; the nearest parent's if it has none.
-fn find<'t>(text: &'t str, pointer: &str) -> Option<(usize, &'t str)> {
+fn find(text: &str, pointer: &str) -> Option<(usize, String)> {
     let mut scan = Scan { text: text.as_bytes(), at: 0 };
     let mut found = scan.skip_space();
     for step in pointer.split('/').skip(1) {
@@ -117,7 +117,22 @@ fn find<'t>(text: &'t str, pointer: &str) -> Option<(usize, &'t str)> {
     }
     let before = text.get(..found)?;
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    Some((before.matches('\n').count() + 1, text.get(start..)?.lines().next()?))
+    Some((before.matches('\n').count() + 1, around(text.get(start..)?.lines().next()?, found - start)))
+}
+
+/// A line as far as it can be shown: of a file without line breaks, what is around the place.
+fn around(line: &str, at: usize) -> String {
+    const BEFORE: usize = 60;
+    const SHOWN: usize = 160;
+    if line.chars().count() <= SHOWN {
+        return line.to_owned();
+    }
+    let before = line.get(..at).unwrap_or_default().chars().count();
+    let skipped = before.saturating_sub(BEFORE);
+    let shown: String = line.chars().skip(skipped).take(SHOWN).collect();
+    let start = if skipped > 0 { ".." } else { "" };
+    let end = if line.chars().count() > skipped + SHOWN { ".." } else { "" };
+    format!("{start}{shown}{end}")
 }
 
 /// Finds places in a JSON text that has been parsed already: on anything unexpected it ends.
@@ -220,11 +235,11 @@ mod tests {
     #[test]
     fn pointers_are_found_in_the_text() {
         let text = "{\n  \"a\": {\"x\": 1, \"}\\\"\": [2,\n 3]},\n  \"required\": [\n    \"a\",\n    \"b\"\n  ],\n  \"a/b\": true, \"n\": -1.5}";
-        let line = |pointer: &str| find(text, pointer).map(|(line, text)| (line, text.trim()));
-        assert_eq!(line(""), Some((1, "{")));
+        let line = |pointer: &str| find(text, pointer).map(|(line, text)| (line, text.trim().to_owned()));
+        assert_eq!(line(""), Some((1, "{".to_owned())));
         assert_eq!(line("/a/x").unwrap().0, 2);
-        assert_eq!(line("/a/}\"/1"), Some((3, "3]},")));
-        assert_eq!(line("/required/1"), Some((6, "\"b\"")));
+        assert_eq!(line("/a/}\"/1"), Some((3, "3]},".to_owned())));
+        assert_eq!(line("/required/1"), Some((6, "\"b\"".to_owned())));
         assert_eq!(line("/a~1b").unwrap().0, 8);
         assert_eq!(line("/n").unwrap().0, 8);
         assert_eq!(line("/required/9").unwrap().0, 4, "the nearest parent");

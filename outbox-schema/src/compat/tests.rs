@@ -639,3 +639,25 @@ fn large_schemas_are_decided_in_time() {
     assert_eq!((comparison.backward, comparison.forward), (Verdict::Breaking, Verdict::Breaking));
     assert!(started.elapsed() < std::time::Duration::from_secs(30));
 }
+
+#[test]
+fn of_a_line_without_end_the_place_is_shown() {
+    let members: Map<_, _> = (0..200).map(|n| (format!("f{n:03}"), json!({"type": "string"}))).collect();
+    let old = struct_of(Value::Object(members), json!([]));
+    let mut new = old.clone();
+    new["properties"]["f100"] = json!({"type": "integer"});
+    let minified = new.to_string();
+    let (from, to) =
+        (report::Source { name: "a", text: None }, report::Source { name: "b", text: Some(&minified) });
+    let shown = report::text(&compare(&old, &new), from, to);
+    assert!(shown.contains("\"f100\":{\"type\":\"integer\"}") && shown.contains("b:1 at"), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() < 200), "{shown}");
+}
+
+#[test]
+fn what_is_no_schema_is_not_called_too_large() {
+    let comparison = compare(&json!({"type": "strin"}), &json!({"type": "string"}));
+    let [backward, _] = comparison.findings.as_slice() else { panic!("{comparison:?}") };
+    assert_eq!((comparison.worst(), backward.side), (Verdict::Undecided, Side::Old));
+    assert!(backward.message.contains("no valid JSON Schema"), "{}", backward.message);
+}

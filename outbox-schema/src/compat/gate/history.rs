@@ -78,7 +78,7 @@ impl Base {
     /// Asks git what HEAD has in common with `revision`, and what of it the folder does not have as it was.
     ///
     /// # Errors
-    /// [`GitError`]: no git, no work tree, no such revision, or a history too short to tell.
+    /// [`GitError`]: no git, no work tree, no such revision, a history too short to tell, or a folder that was moved.
     pub fn of(registry: &Registry, revision: &str) -> Result<Self, GitError> {
         let git = Git::at(registry.root());
         let commit = git.merge_base(revision)?;
@@ -91,6 +91,9 @@ impl Base {
         }
         changed.sort_by(|a, b| (&a.event_type, a.major, a.minor).cmp(&(&b.event_type, b.major, b.minor)));
         let has_folder = git.has(&commit, SETTINGS_FILE)?;
+        if !has_folder && let Some(elsewhere) = moved_from(&git, &commit, registry)? {
+            return Err(GitError::Moved { revision: revision.to_owned(), elsewhere });
+        }
         Ok(Self { revision: revision.to_owned(), has_folder, changed })
     }
 
@@ -161,6 +164,32 @@ impl Committed {
             compare::changes(committed, &now.schema).into_iter().take(10).collect(),
         )
     }
+}
+
+/// Where the commit has the registry, if it has it in another folder: a registry that is gone from there, or one with
+/// schemas of the same event types.
+fn moved_from(git: &Git, commit: &str, registry: &Registry) -> Result<Option<PathBuf>, GitError> {
+    let top = git.top()?;
+    let known = |path: &Path| {
+        let event_type = revision_of(path)?.0;
+        registry.majors(event_type.as_str()).next()
+    };
+    for file in git.files(commit)? {
+        let Some(folder) = file.parent() else { continue };
+        let is_settings = file.file_name().is_some_and(|name| name == SETTINGS_FILE);
+        let gone = || !top.join(&file).exists();
+        let of_event_type = || {
+            let above = folder.parent()?;
+            known(file.strip_prefix(above).ok()?).map(|_| above)
+        };
+        if is_settings && gone() {
+            return Ok(Some(folder.to_owned()));
+        }
+        if let Some(above) = of_event_type() {
+            return Ok(Some(above.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Which revision a path below the folder stands for.

@@ -160,6 +160,10 @@ pub fn github(report: &Report, registry: &Registry) -> String {
             escape(&message, false)
         );
     }
+    if let Some((revision, false)) = &report.base {
+        let message = format!("the folder is not in `{revision}`, so that every revision counts as new");
+        _ = writeln!(out, "::notice::{}", escape(&message, false));
+    }
     out
 }
 

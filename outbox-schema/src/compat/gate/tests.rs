@@ -5,6 +5,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
+use crate::git::GitError;
 use crate::git::tests::{git, repository};
 use crate::{Fingerprint, document};
 
@@ -314,10 +315,63 @@ fn a_folder_that_git_has_not_seen_is_said_and_a_file_that_was_none_of_ours_prote
     let report = check(&registry, Some(&Base::of(&registry, "main").unwrap()));
     assert!(report.passes() && report.base == Some(("main".to_owned(), false)));
     assert!(text(&report, &registry).contains("the folder is not in `main`"));
+    assert!(github(&report, &registry).starts_with("::notice::the folder is not in `main`"));
+    assert_eq!(json(&report)["against_has_folder"], json!(false));
 
     let dir = committed(&[("a.changed/v1.0.json", "{\"type\": \"object\"}")]);
     write(dir.path(), "schemas/a.changed/v1.0.json", &of("string"));
     assert_eq!(history(&dir), []);
+}
+
+#[test]
+fn a_folder_that_was_moved_is_not_taken_for_a_new_one() {
+    let dir = committed(&[("a.changed/v1.0.json", &of("string"))]);
+    let moved = |to: &str| Base::of(&Registry::open(dir.path().join(to)).unwrap(), "main");
+    // Another registry beside it is new.
+    write(dir.path(), "other/schemas/registry.toml", "");
+    write(dir.path(), "other/schemas/b.changed/v1.0.json", &of("string"));
+    assert!(moved("other/schemas").is_ok_and(|base| !base.has_folder()));
+    // The same event types elsewhere, or a registry that is gone from where it was, are not.
+    write(dir.path(), "events/registry.toml", "");
+    write(dir.path(), "events/a.changed/v1.0.json", &of("integer"));
+    let from_schemas = |found: Result<Base, GitError>| matches!(found, Err(GitError::Moved { elsewhere, .. }) if elsewhere == Path::new("schemas"));
+    assert!(from_schemas(moved("events")));
+    fs::remove_dir_all(dir.path().join("schemas")).unwrap();
+    fs::remove_dir_all(dir.path().join("events/a.changed")).unwrap();
+    assert!(from_schemas(moved("events")));
+}
+
+/// Names the folder to a hook that is this test once more.
+const HOOK_FOLDER: &str = "OUTBOX_TEST_HOOK_FOLDER";
+
+#[cfg(unix)]
+#[test]
+fn a_hook_in_a_linked_work_tree_sees_the_history() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    if let Some(folder) = std::env::var_os(HOOK_FOLDER) {
+        let registry = Registry::open(PathBuf::from(folder)).unwrap();
+        let report = check(&registry, Some(&Base::of(&registry, "main").unwrap()));
+        let rules: Vec<_> = report.history.iter().map(|finding| finding.rule.id()).collect();
+        fs::write(registry.root().join("../hook.txt"), rules.join(" ")).unwrap();
+        return;
+    }
+    let dir = committed(&[("a.changed/v1.0.json", &of("string"))]);
+    let linked = tempfile::tempdir().unwrap();
+    let tree = linked.path().join("tree");
+    git(dir.path(), &["worktree", "add", "--quiet", "-b", "linked", tree.to_str().unwrap(), "main"]);
+    let hook = linked.path().join("hooks/pre-commit");
+    let script = format!(
+        "#!/bin/sh\n{HOOK_FOLDER}='{}' exec '{}' --exact compat::gate::tests::a_hook_in_a_linked_work_tree_sees_the_history\n",
+        tree.join("schemas").display(),
+        std::env::current_exe().unwrap().display(),
+    );
+    write(linked.path(), "hooks/pre-commit", &script);
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    write(&tree, "schemas/a.changed/v1.0.json", &of("integer"));
+    let hooks = format!("core.hooksPath={}", linked.path().join("hooks").display());
+    git(&tree, &["-c", &hooks, "commit", "--quiet", "-a", "-m", "rewritten"]);
+    assert_eq!(fs::read_to_string(tree.join("hook.txt")).unwrap(), "revision-rewritten");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use outbox_relay::config::Config;
 use outbox_schema::compat::gate::{self, Base};
 use outbox_schema::compat::report::escape;
 use outbox_schema::registry::is_revision;
-use outbox_schema::{Registry, Validators};
+use outbox_schema::{CompileErrors, Registry, RegistryError, Validators};
 use serde_json::{Value, json};
 
 use super::backlog;
-use super::folder::Folder;
+use super::folder::{self, Folder};
 use super::readers;
 use crate::OutputFormat;
 use crate::exit::Failure;
@@ -48,7 +48,13 @@ fn revision(text: &str) -> Result<String, String> {
 
 pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> Result<(), Failure> {
     let config = readers::config(args.config.as_deref())?;
-    let registry = folder.open(config.as_ref())?;
+    let registry = match folder.try_open(config.as_ref())? {
+        Ok(registry) => registry,
+        Err(error) => {
+            invalid(&error, format)?;
+            return Err(folder::failed(&error));
+        }
+    };
     let base = match &args.against {
         None => None,
         Some(revision) => {
@@ -67,6 +73,8 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
         _ => None,
     };
 
+    let backlog_passes = backlog.as_ref().is_none_or(|backlog| backlog.unreadable.is_empty());
+    let passes = report.passes() && compiled.is_ok() && pins.is_empty() && backlog_passes;
     let uncompiled = compiled.as_ref().err().map(ToString::to_string);
     match format {
         OutputFormat::Text => {
@@ -82,6 +90,8 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
         }
         OutputFormat::Json => {
             let mut value = gate::json(&report);
+            // Of the whole check, as the exit code.
+            value["passes"] = json!(passes);
             value["not_compiled"] = json!(uncompiled);
             value["pins"] = pins.iter().map(Pin::value).collect();
             value["backlog"] = backlog.as_ref().map_or(Value::Null, backlog::value);
@@ -90,17 +100,54 @@ pub(super) async fn check(folder: &Folder, args: Args, format: OutputFormat) -> 
         OutputFormat::Github => {
             let mut text = gate::github(&report, &registry);
             let unread = backlog.as_ref().map(backlog::lines).unwrap_or_default();
-            for line in pins.iter().map(Pin::text).chain(uncompiled).chain(unread) {
+            for error in compiled.as_ref().err().into_iter().flat_map(CompileErrors::as_slice) {
+                let (file, message) = (error.path.display().to_string(), error.problem.to_string());
+                text.push_str(&format!(
+                    "::error file={}::{}\n",
+                    escape(&file, true),
+                    escape(&message, false)
+                ));
+            }
+            for line in pins.iter().map(Pin::text).chain(unread) {
                 text.push_str(&format!("::error::{}\n", escape(&line, false)));
             }
             output::lines(&text)?;
         }
     }
-    let backlog_passes = backlog.as_ref().is_none_or(|backlog| backlog.unreadable.is_empty());
-    if report.passes() && compiled.is_ok() && pins.is_empty() && backlog_passes {
+    if passes {
         return Ok(());
     }
     Err(Failure::check("error: the check of the registry failed; what is above says why and what to do"))
+}
+
+/// What is wrong with the folder, for programs; people read it with the failure.
+fn invalid(error: &RegistryError, format: OutputFormat) -> Result<(), Failure> {
+    let problems = match error {
+        RegistryError::Invalid { problems, .. } => problems.as_slice(),
+        _ => &[],
+    };
+    let problems =
+        problems.iter().map(|problem| (problem.path.display().to_string(), problem.reason.to_string()));
+    match format {
+        OutputFormat::Text => Ok(()),
+        OutputFormat::Json => {
+            let problems: Vec<_> =
+                problems.map(|(path, message)| json!({"path": path, "message": message})).collect();
+            let value = json!({"passes": false, "error": error.to_string(), "problems": problems});
+            output::lines(&value.to_string())
+        }
+        OutputFormat::Github => {
+            let mut text: String = problems
+                .map(|(path, message)| {
+                    format!("::error file={}::{}\n", escape(&path, true), escape(&message, false))
+                })
+                .collect();
+            if text.is_empty() {
+                text = format!("::error::{}\n", escape(&error.to_string(), false));
+            }
+            output::lines(&text)
+        }
+    }
 }
 
 /// A pin of a major that the registry does not have.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use outbox_relay::config::Config;
-use outbox_schema::Registry;
+use outbox_schema::{Registry, RegistryError};
 
 use crate::exit::Failure;
 
@@ -28,19 +28,31 @@ impl Folder {
 
     /// Opens the registry. A folder below the current one is named from there, as reports show it.
     pub(super) fn open(&self, config: Option<&Config>) -> Result<Registry, Failure> {
-        let failed = |error| Failure::usage(format!("error: {error}"));
+        self.try_open(config)?.map_err(|error| failed(&error))
+    }
+
+    /// The same, with what is wrong with the folder for reports.
+    pub(super) fn try_open(
+        &self,
+        config: Option<&Config>,
+    ) -> Result<Result<Registry, RegistryError>, Failure> {
         if let Some(folder) = self.given() {
-            return Registry::open(folder).map_err(failed);
+            return Ok(Registry::open(folder));
         }
         if let Some(config) = config {
-            return Registry::open(&config.registry.path).map_err(failed);
+            return Ok(Registry::open(&config.registry.path));
         }
         let here = std::env::current_dir().map_err(|error| {
             Failure::usage(format!("error: there is no current folder: {error}; go to one"))
         })?;
         if Path::new("schemas/registry.toml").exists() {
-            return Registry::open("schemas").map_err(failed);
+            return Ok(Registry::open("schemas"));
         }
-        Registry::locate(&here, None).map_err(failed)
+        Ok(Registry::locate(&here, None))
     }
+}
+
+/// A folder that cannot be used.
+pub(super) fn failed(error: &RegistryError) -> Failure {
+    Failure::usage(format!("error: {error}"))
 }
