@@ -50,6 +50,15 @@ impl Violations {
             branch.iter().for_each(|cause| self.explain(cause, nesting + 1));
             return;
         }
+        if let ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } =
+            error.kind()
+            && let Some((pointer, known)) = unknown_tag(error, context)
+            && self.list.len() < MAX_VIOLATIONS
+        {
+            let text = clip(&one_of(&Value::Array(known)), 300);
+            self.list.push(Violation { pointer, keyword: keyword_path(error), text });
+            return;
+        }
         let pointer = error.instance_path().to_string();
         // What is no integer at all, or outside `minimum` and `maximum`, has been told already.
         if error.schema_path().as_str().ends_with(INTEGER) && self.list.iter().any(|v| v.pointer == pointer) {
@@ -201,6 +210,35 @@ fn meant_branch<'e>(
             }
         }
     }
+}
+
+/// The tag that rules every branch out, and the values that the branches know: it is a new variant, or a wrong one.
+fn unknown_tag(
+    error: &ValidationError<'_>,
+    branches: &[Vec<ValidationError<'static>>],
+) -> Option<(String, Vec<Value>)> {
+    let here = error.instance_path().to_string();
+    let tags = |causes: &[ValidationError<'static>]| -> Vec<(String, Value)> {
+        let constants = causes.iter().filter_map(|cause| match cause.kind() {
+            ValidationErrorKind::Constant { expected_value } => {
+                Some((cause.instance_path().to_string(), (**expected_value).clone()))
+            }
+            _ => None,
+        });
+        constants
+            .filter(|(pointer, _)| {
+                pointer.strip_prefix(&here).is_some_and(|below| below.matches('/').count() == 1)
+            })
+            .collect()
+    };
+    let (first, others) = branches.split_first()?;
+    tags(first).into_iter().find_map(|(pointer, value)| {
+        let mut known = vec![value];
+        for causes in others {
+            known.push(tags(causes).into_iter().find(|(place, _)| *place == pointer)?.1);
+        }
+        Some((pointer, known))
+    })
 }
 
 fn keyword_path(error: &ValidationError<'_>) -> String {
