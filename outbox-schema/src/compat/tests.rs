@@ -559,6 +559,15 @@ fn literals_of_objects_keep_their_members_and_their_constraints() {
 }
 
 #[test]
+fn a_format_that_the_engine_does_not_know_counts_beside_a_literal() {
+    for format in ["ip", "partial-date-time", "date", "email", "uri", "iban"] {
+        let (old, new) = (json!({"const": "A"}), json!({"const": "A", "format": format}));
+        let comparison = compare(&beside_a_pattern(old), &beside_a_pattern(new));
+        assert_ne!(comparison.backward, Verdict::Compatible, "{format}");
+    }
+}
+
+#[test]
 fn what_a_list_contains_is_not_closed() {
     let inner = |closed: bool| {
         let mut a = json!({"type": "object", "properties": {"b": {"type": "integer"}}});
