@@ -270,19 +270,12 @@ mod tests {
 
     #[tokio::test]
     async fn it_is_asked_to_end() {
-        let handled =
-            "trap 'echo TERM; exit 0' TERM; trap 'echo INT; exit 0' INT; echo ready >&2; while :; do :; done";
-        for name in ["TERM", "INT"] {
-            let mut process = script(handled);
-            process.wait_for_line("ready", |line| line == "ready").await;
-            if name == "TERM" {
-                process.terminate().await;
-            } else {
-                process.interrupt().await;
-            }
-            assert!(process.wait_exit().await.success());
-            assert_eq!(process.stdout(), [name]);
-        }
+        // Not INT: a shell cannot catch what was ignored when it began, as by whoever runs the tests in the background.
+        let mut process = script("trap 'echo TERM; exit 0' TERM; echo ready >&2; while :; do :; done");
+        process.wait_for_line("ready", |line| line == "ready").await;
+        process.terminate().await;
+        assert!(process.wait_exit().await.success());
+        assert_eq!(process.stdout(), ["TERM"]);
     }
 
     #[tokio::test]

@@ -66,13 +66,18 @@ impl Cluster {
         }
     }
 
-    /// One look of a relay and what follows from it. Whether anything moved.
-    fn look(&mut self, name: &str) -> bool {
+    /// What a look would show of who can run what.
+    fn show(&mut self) {
         for slot in &mut self.slots {
             let can = |member: &Member| member.consumers.contains(&slot.consumer);
             slot.runnable_by =
                 self.relays.iter().filter(|(_, m)| can(m)).map(|(name, _)| name.clone()).collect();
         }
+    }
+
+    /// One look of a relay and what follows from it. Whether anything moved.
+    fn look(&mut self, name: &str) -> bool {
+        self.show();
         let Some(member) = self.relays.get_mut(name) else { return false };
         let decision = member.balance.decide(&self.slots, |_| true, false);
         if member.stuck {
@@ -106,6 +111,8 @@ impl Cluster {
         for _ in 0..4 * self.slots.len() + 20 {
             self.round();
         }
+        // Without a relay nobody looks.
+        self.show();
     }
 
     fn load(&self, name: &str) -> usize {
