@@ -157,9 +157,9 @@ async fn a_deadlock_or_a_conflict_at_the_settle_counts_no_attempt() {
     for code in ["40P01", "40001"] {
         let world = World::<PgTestDb>::new().await;
         let trigger = format!(
-            "CREATE SEQUENCE tries;
+            "CREATE SEQUENCE public.tries;
              CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-                 IF nextval('tries') % 3 <> 0 AND NEW.settled <> OLD.settled THEN
+                 IF nextval('public.tries') % 3 <> 0 AND NEW.settled <> OLD.settled THEN
                      RAISE EXCEPTION 'as another transaction would' USING ERRCODE = '{code}';
                  END IF;
                  RETURN NEW;
