@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::decide::prove;
 use super::decimal::{Decimal, same_value};
 use super::same::Sameness;
-use super::second::{Answer, Canonical, SecondProver};
+use super::second::{Answer, Canonical, SecondProver, is_circular};
 use super::world::World;
 use super::{Direction, Rule, Verdict, compare};
 use crate::formats::RANGES;
@@ -840,7 +840,12 @@ fn provers_and_payloads_agree() {
             let (from, to) = (Oracle { root: writer, most: true }, Oracle { root: reader, most: true });
             for finding in comparison.findings.iter().filter(|finding| finding.direction == Some(direction)) {
                 assert_ne!(finding.rule, Rule::InternalDisagreement, "seed {seed}\nold: {old}\nnew: {new}");
-                if let Some(witness) = &finding.witness {
+                // What a schema means that leads back to itself for the same value is not agreed on: to the validator it is
+                // everything, to the oracle nothing.
+                if let Some(witness) = &finding.witness
+                    && !is_circular(writer)
+                    && !is_circular(reader)
+                {
                     let shows = from.accepts(writer, witness, Mode::Writer, 0)
                         && !to.accepts(reader, witness, Mode::Reader, 0);
                     assert!(

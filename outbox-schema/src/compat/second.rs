@@ -424,7 +424,7 @@ impl<'w, 'a> Lowering<'w, 'a> {
 }
 
 /// Whether a schema of the document leads back to itself for the same value.
-fn is_circular(document: &Value) -> bool {
+pub(super) fn is_circular(document: &Value) -> bool {
     let mut branches = Branches::of(document);
     for_each_schema(document, "", &mut |_, schema| {
         branches.count_object(schema);
