@@ -563,7 +563,9 @@ impl Oracle<'_> {
                 parts.push(part.clone());
             }
         }
-        known.explicit |= most && (schema.contains_key("if") || schema.contains_key("dependentSchemas"));
+        // The most that a writer may write: where it is not told what is declared, anything.
+        let untold = ["if", "dependentSchemas", "unevaluatedProperties"];
+        known.explicit |= most && untold.iter().any(|keyword| schema.contains_key(*keyword));
         known.literal = schema.contains_key("const") || schema.contains_key("enum");
         for part in parts {
             if let Value::Object(part) = part
