@@ -384,7 +384,12 @@ impl Oracle<'_> {
             return false;
         }
         let in_place = if mode == Mode::Reader { Mode::Reader } else { Mode::Part };
-        let below = if mode == Mode::Reader { Mode::Reader } else { Mode::Writer };
+        // A member that two schemas describe may have what either declares.
+        let shared = mode == Mode::Part
+            || ["$ref", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "patternProperties"]
+                .iter()
+                .any(|keyword| schema.contains_key(*keyword));
+        let below = if mode == Mode::Reader || self.most && shared { Mode::Reader } else { Mode::Writer };
         let here = |schema: &Value, mode: Mode| self.accepts(schema, value, mode, depth + 1);
         let there = |schema: &Value, value: &Value| self.accepts(schema, value, below, depth + 1);
         let keyword = |name: &str| schema.get(name);

@@ -87,6 +87,8 @@ pub(super) trait SecondProver {
 pub(super) struct Canonical {
     writer: CanonicalSchema,
     reader: CanonicalSchema,
+    /// The writer is taken for freer than it is, so that a value which it cannot write may be what is refused.
+    wider: bool,
     /// To the engine `1.0` is an integer, to the validator it is none, and it may matter here.
     blurred: bool,
 }
@@ -109,12 +111,12 @@ impl Canonical {
         let mut lower = |root, closing| {
             let mut lowering = Lowering::new(world, closing);
             let lowered = lowering.document(root);
-            (!lowering.strange).then_some((lowered, lowering.integers, lowering.fractions))
+            (!lowering.strange).then_some((lowered, lowering.integers, lowering.fractions, lowering.wider))
         };
-        let (writer, integers, fractions) = lower(writer, true)?;
-        let (reader, their_integers, _) = lower(reader, false)?;
+        let (writer, integers, fractions, wider) = lower(writer, true)?;
+        let (reader, their_integers, _, _) = lower(reader, false)?;
         let blurred = (integers || their_integers) && fractions;
-        Some(Self { writer: form(&writer)?, reader: form(&reader)?, blurred })
+        Some(Self { writer: form(&writer)?, reader: form(&reader)?, wider, blurred })
     }
 }
 
@@ -122,8 +124,8 @@ impl SecondProver for Canonical {
     fn covers(&self) -> Answer {
         match self.reader.covers(&self.writer) {
             Ok(Containment::Yes) if !self.blurred => Answer::Yes,
-            Ok(Containment::No) => Answer::No,
-            Ok(Containment::Yes | Containment::Unknown) | Err(_) => Answer::Unknown,
+            Ok(Containment::No) if !self.wider => Answer::No,
+            Ok(_) | Err(_) => Answer::Unknown,
         }
     }
 
@@ -153,6 +155,8 @@ struct Lowering<'w, 'a> {
     integers: bool,
     /// A number may be whole and yet written with a fraction or an exponent.
     fractions: bool,
+    /// The writer is taken for freer than it is.
+    wider: bool,
     schemas: u32,
     closures: u32,
     /// The schemas that are being closed, each inside the one before it.
@@ -182,6 +186,7 @@ impl<'w, 'a> Lowering<'w, 'a> {
             strange: false,
             integers: false,
             fractions: false,
+            wider: false,
             schemas: 0,
             closures: 0,
             within: Vec::new(),
@@ -241,6 +246,9 @@ impl<'w, 'a> Lowering<'w, 'a> {
             return self.world.schema(loc).clone();
         };
         self.note_numbers(schema);
+        let once = !closing || self.describes_once(loc, schema);
+        self.wider |= !once;
+        let closing = closing && once;
         let mut lowered = Map::new();
         let mut all = Vec::new();
         for (keyword, value) in schema {
@@ -308,6 +316,7 @@ impl<'w, 'a> Lowering<'w, 'a> {
                         // freer without, a reader is not.
                         None if !FORMATS.contains(&format.as_str()) => {
                             self.strange |= !self.closing;
+                            self.wider = true;
                             continue;
                         }
                         None => value.clone(),
@@ -325,6 +334,30 @@ impl<'w, 'a> Lowering<'w, 'a> {
         }
         all.insert(0, Value::Object(lowered));
         json!({ "allOf": all })
+    }
+
+    /// Whether each value below is described by one schema. Where two describe the same member, one may declare what the
+    /// other does not, and closing each by itself would leave nothing.
+    fn describes_once(&mut self, loc: Loc, schema: &'a Map<String, Value>) -> bool {
+        let own = ["properties", "patternProperties"].iter().filter(|keyword| schema.contains_key(**keyword));
+        let others = ["additionalProperties", "items", "prefixItems"];
+        let own = own.count().max(usize::from(others.iter().any(|keyword| schema.contains_key(*keyword))));
+        let single = ["$ref", "oneOf", "if", "dependentSchemas"];
+        let single = single.iter().filter(|keyword| schema.contains_key(**keyword)).count();
+        let all = schema.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
+        let patterns = schema.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
+        let any = match schema.get("anyOf") {
+            Some(Value::Array(branches)) => {
+                let branches: Vec<Loc> = branches
+                    .iter()
+                    .enumerate()
+                    .map(|(i, branch)| self.world.child_at(loc, branch, "anyOf", i))
+                    .collect();
+                if self.world.are_apart(&branches) { 1 } else { 2 }
+            }
+            _ => 0,
+        };
+        own.max(patterns) + single + all + any < 2
     }
 
     /// A schema that refuses undeclared members; `None` if there may be some.

@@ -568,6 +568,24 @@ fn a_format_that_the_engine_does_not_know_counts_beside_a_literal() {
 }
 
 #[test]
+fn a_member_that_two_schemas_describe_is_closed_by_both() {
+    let part = |name: &str, kind: &str| {
+        struct_of(json!({"d": struct_of(json!({name: {"type": kind}}), json!([]))}), json!([]))
+    };
+    let both = |kind: &str| json!({"allOf": [part("x", kind), part("y", "integer")]});
+    let keyed = |kind: &str| {
+        json!({
+            "type": "object", "properties": {"1": struct_of(json!({"x": {"type": kind}}), json!([]))},
+            "patternProperties": {"^\\d$": struct_of(json!({"y": {"type": "integer"}}), json!([]))},
+        })
+    };
+    for (old, new) in [(both("integer"), both("string")), (keyed("integer"), keyed("string"))] {
+        let comparison = compare(&beside_a_pattern(old), &beside_a_pattern(new));
+        assert_ne!(comparison.backward, Verdict::Compatible);
+    }
+}
+
+#[test]
 fn what_a_list_contains_is_not_closed() {
     let inner = |closed: bool| {
         let mut a = json!({"type": "object", "properties": {"b": {"type": "integer"}}});
