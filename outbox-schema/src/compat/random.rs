@@ -398,8 +398,7 @@ impl Oracle<'_> {
             |name: &str| keyword(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
         let number = Decimal::of_value(value);
         let has_type = |name: &str| match name {
-            // As the Rust types have it: 1.0 is none.
-            "integer" => number.is_some_and(Decimal::is_integer) && !value.is_f64(),
+            "integer" => number.is_some_and(Decimal::is_integer) && !has_fraction(value),
             "number" => value.is_number(),
             "string" => value.is_string(),
             "null" => value.is_null(),
@@ -586,6 +585,11 @@ impl Oracle<'_> {
         }
         known
     }
+}
+
+/// As the Rust types have it, 1.0 is no integer; what is beyond 64 bits has no other form.
+fn has_fraction(value: &Value) -> bool {
+    value.is_f64() && value.as_f64().is_some_and(|n| n >= i64::MIN as f64 && n < u64::MAX as f64)
 }
 
 #[derive(Default)]
