@@ -342,21 +342,20 @@ impl<'w, 'a> Lowering<'w, 'a> {
         let own = ["properties", "patternProperties"].iter().filter(|keyword| schema.contains_key(**keyword));
         let others = ["additionalProperties", "items", "prefixItems"];
         let own = own.count().max(usize::from(others.iter().any(|keyword| schema.contains_key(*keyword))));
-        let single = ["$ref", "oneOf", "if", "dependentSchemas"];
+        let single = ["$ref", "if", "dependentSchemas"];
         let single = single.iter().filter(|keyword| schema.contains_key(**keyword)).count();
         let all = schema.get("allOf").and_then(Value::as_array).map_or(0, Vec::len);
         let patterns = schema.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
-        let any = match schema.get("anyOf") {
-            Some(Value::Array(branches)) => {
-                let branches: Vec<Loc> = branches
-                    .iter()
-                    .enumerate()
-                    .map(|(i, branch)| self.world.child_at(loc, branch, "anyOf", i))
-                    .collect();
-                if self.world.are_apart(&branches) { 1 } else { 2 }
-            }
-            _ => 0,
-        };
+        let mut any = 0;
+        for keyword in ["anyOf", "oneOf"] {
+            let Some(Value::Array(branches)) = schema.get(keyword) else { continue };
+            let branches: Vec<Loc> = branches
+                .iter()
+                .enumerate()
+                .map(|(i, branch)| self.world.child_at(loc, branch, keyword, i))
+                .collect();
+            any += if self.world.are_apart(&branches) { 1 } else { 2 };
+        }
         own.max(patterns) + single + all + any < 2
     }
 
