@@ -15,7 +15,7 @@ use super::{Direction, Rule, Verdict, compare};
 use crate::formats::RANGES;
 
 /// Pairs of schemas that our own prover alone decides.
-const PAIRS: u64 = 8_000;
+const PAIRS: u64 = 20_000;
 /// Pairs that are compared in full, with the second prover and payloads.
 const FULL_PAIRS: u64 = 600;
 /// Values tried for one direction that is said to be compatible.
